@@ -36,7 +36,7 @@ fn wrapper(name: &str, folder: &Path, arguments: &[&str]) -> Ran {
     run(command.args(arguments).current_dir(folder), LIMIT)
 }
 
-/// What a program prints that must end well.
+/// Output of a program that must end well.
 #[track_caller]
 fn output(command: &mut Command) -> String {
     run(command, LIMIT).expect_success().stdout

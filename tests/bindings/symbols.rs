@@ -37,7 +37,7 @@ fn wanted_of_shmem() -> BTreeSet<(String, String)> {
     names.flat_map(|function| both(&function.name)).collect()
 }
 
-/// What `tutticc` has the linker put in the place of functions of the C library.
+/// Functions by which `tutticc` has the linker replace those of the C library.
 fn wrapped() -> BTreeSet<(String, String)> {
     let wrapper = std::fs::read_to_string(dist().join("bin/tutticc")).expect("the wrapper");
     let names = wrapper.split("--wrap=").skip(1).filter_map(|rest| rest.split([',', ' ', '\n']).next());

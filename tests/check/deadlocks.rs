@@ -94,7 +94,7 @@ fn checker_reports_a_deadlock_and_leaves_the_job() {
     }
 }
 
-/// It is said once, by the checker alone; the starter goes on looking.
+/// Warnings come once, from the checker alone; the starter goes on looking.
 #[test]
 fn checker_warns_of_a_deadlock_once_and_leaves_the_job() {
     let scratch = Scratch::new("deadlocks-warn");

@@ -1,4 +1,4 @@
-//! What a program leaves behind at MPI_Finalize.
+//! Leftovers of a program at MPI_Finalize, as the checker counts them.
 
 use crate::is_remarked;
 

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use tutti_tests::{Ran, Scratch, compile, program, run, without_hints};
 
-/// Nothing here takes a tenth of it, even on a busy machine.
+/// Limit for a program: none takes a tenth of it, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
-/// What a job that the checker ends returns.
+/// Exit status of a job that the checker ends.
 const STATUS: i32 = 3;
 /// The last line of a finding that ends the job.
 const ENDED: &str = "    the job is ended; TUTTI_CHECK=warn would only say this";
@@ -38,7 +38,7 @@ fn places(subject: &str) -> &'static [&'static str] {
     if subject == "deadlocks" { &["shm"] } else { &["shm", "udp"] }
 }
 
-/// What the checker found, without hints and what mpiexec says of the end. Addresses are replaced, for they
+/// Findings of the checker, without hints and what mpiexec says of the end. Addresses are replaced, for they
 /// differ from run to run.
 fn said(ran: &Ran) -> Vec<String> {
     let lines = without_hints(&ran.stderr).into_iter().filter(|line| !line.starts_with("mpiexec: "));

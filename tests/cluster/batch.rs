@@ -99,7 +99,7 @@ fn kill_after_is_between_term_and_kill_of_a_job_of_the_cluster() {
     assert_eq!(cluster.tutti(&["wait", "3"]).code(), 137);
 }
 
-/// What of a job's row says why it waits.
+/// Reason for which a job waits, from its row.
 fn waits(cluster: &Cluster, job: u32) -> String {
     let rows: serde_json::Value = serde_json::from_str(&cluster.job(job)).unwrap_or_default();
     rows[0]["waits"].as_str().unwrap_or_default().to_owned()
@@ -554,7 +554,7 @@ fn run_without_n_has_a_rank_for_each_slot_of_its_nodes() {
     assert_eq!(ran.stderr, "tutti run: -stdin names rank 5, the job has 3 ranks\n");
 }
 
-/// What `-N` means is in the help of each command, and that of the cluster's speaks of the cluster.
+/// Meaning of `-N`, in the help of each command; that of the cluster's commands speaks of the cluster.
 #[test]
 fn help_says_what_n_means_for_each_command() {
     let help = |program: &str, words: &[&str]| {

@@ -15,7 +15,7 @@ use tutti_tests::{Ran, Scratch, dist, program};
 
 use crate::harness::{self, LIMIT, Running};
 
-/// So many lines of each daemon's log are shown when a test fails.
+/// Number of lines of each daemon's log that are shown when a test fails.
 const LAST_LINES: usize = 60;
 
 /// Where daemons are started anew and none is to be lost: on a crowded machine one may need seconds to come
@@ -32,7 +32,7 @@ pub struct Cluster {
     entrances: Vec<PathBuf>,
     /// None: its folder is somebody else's to remove.
     _scratch: Option<Scratch>,
-    /// Its nodes are machines of a lab, and its folder is that of the lab.
+    /// Lab whose machines are the nodes, and whose folder is that of the cluster.
     lab: Option<Lab>,
 }
 
@@ -228,7 +228,7 @@ impl Cluster {
         Running::start_command(&mut self.command(words))
     }
 
-    /// What `tutti status --json` says of a job; nothing if there is none yet.
+    /// Row of a job in `tutti status --json`; nothing if there is none yet.
     #[track_caller]
     pub fn job(&self, job: u32) -> String {
         self.tutti(&["status", "--json", &job.to_string()]).stdout
@@ -340,7 +340,7 @@ pub struct Gone {
     log_file: PathBuf,
     /// Where it was, if not where we are.
     namespace: Option<File>,
-    /// Those of its cluster.
+    /// Entrances of the daemon's cluster.
     entrances: Vec<PathBuf>,
     /// Command that runs words on its machine of the lab.
     machine: Option<Command>,
@@ -370,7 +370,8 @@ impl Gone {
         self.start();
     }
 
-    /// Its namespace is held by nobody of the test, and entered by this file.
+    /// Gives up the daemon's namespace, so that no part of the test holds it; the next daemon enters it by
+    /// this file.
     #[allow(dead_code, reason = "for tests of namespaces")]
     pub fn enters(mut self, find: impl FnOnce() -> File) -> Self {
         self.namespace = None;
@@ -410,7 +411,7 @@ impl Gone {
 }
 
 impl Cluster {
-    /// What the daemons know and have said, for the output of a test that has failed.
+    /// Prints what the daemons know and have said, for the output of a test that has failed.
     fn tell(&self) {
         for words in [["nodes"].as_slice(), &["ps", "--all"]] {
             println!("tutti {words:?}: {}", tutti_tests::run(&mut self.command(words), LIMIT));

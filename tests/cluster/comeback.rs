@@ -140,7 +140,7 @@ fn jobs_that_wait_keep_their_front_ends_over_a_restart() {
     assert_eq!((status, &stdout[..]), (Some(0), "ran\n"), "{stderr}");
 }
 
-/// Nobody reads what such a job writes, and nobody would end it.
+/// Output of such a job has no reader, and no front end would end it.
 #[test]
 fn job_whose_front_end_died_beside_its_daemon_ends() {
     let mut kept = Kept::start("comeback-none", &["--keep-for", "2"]);
@@ -189,7 +189,7 @@ fn interrupted_front_end_ends_without_a_daemon_and_its_job_with_the_next() {
     await_that("its rank ends", || !rank.exists());
 }
 
-/// Its starter awaits no daemon for longer than `--keep-for`, and gives the job to one that comes later.
+/// Starters await no daemon for longer than `--keep-for`, and give the job to one that comes later.
 #[test]
 fn job_that_its_daemon_left_goes_on_and_the_next_daemon_has_it() {
     let mut kept = Kept::start("comeback-later", &["--keep-for", "1"]);

@@ -18,7 +18,7 @@ const RANKS: u32 = 4;
 /// Starters look every half a second, and once more.
 const LOOKS: Duration = Duration::from_millis(2_000);
 
-/// What the program does, the ranks that must be named, and all that never go on.
+/// Deadlocks of the program, each with the ranks that must be named and all that never go on.
 const KINDS: [Kind; 9] = [
     ("sends", &[0, 1], &[0, 1]),
     ("collectives", &[0], &[0, 1, 2, 3]),

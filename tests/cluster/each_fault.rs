@@ -29,7 +29,7 @@ const NODES: u32 = 4;
 /// A daemon may have grown so much when hundreds of jobs are over, in KiB.
 const GROWTH_MAX: u64 = 16 << 10;
 
-/// What happens.
+/// Fault of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Rank,
@@ -41,7 +41,7 @@ enum Fault {
     FrontEnd,
     /// Killed with all that it has started, and comes back when it is lost.
     Node,
-    /// Its daemon alone is gone until it is lost.
+    /// Death of the node's daemon alone, until it is lost.
     Vanished,
     /// SIGSTOP of its daemon until it is lost.
     Silent,
@@ -66,7 +66,7 @@ struct Stage {
     /// How many jobs have been hit.
     hit: u32,
     random: Random,
-    /// What each daemon holds when nothing but the bystanders is there.
+    /// Holdings of each daemon when there are no jobs but the bystanders.
     held: Vec<Held>,
 }
 
@@ -210,8 +210,8 @@ impl Stage {
         })
     }
 
-    /// Nothing has become more but what is bounded: the list of jobs that are over, and what the last ones
-    /// have written.
+    /// Checks that nothing has grown but what is bounded: the list of jobs that are over, and what the last
+    /// ones have written.
     #[track_caller]
     fn look_for_leaks(&self, before: &[Held]) {
         for (node, held) in self.held.iter().enumerate() {

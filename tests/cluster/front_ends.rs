@@ -1,5 +1,5 @@
-//! What front ends hear of daemons that are gone or stopped, and what becomes of what nobody waits for any
-//! more.
+//! Answers that front ends get about daemons that are gone or stopped, and the end of what nobody waits for
+//! any more.
 
 use std::path::PathBuf;
 use std::process::Command;

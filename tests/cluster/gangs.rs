@@ -16,14 +16,14 @@ pub fn cgroup(job: &Running) -> Option<PathBuf> {
     cgroups(job).into_iter().next()
 }
 
-/// Those of all its nodes.
+/// Cgroups of a job on all its nodes.
 pub fn cgroups(job: &Running) -> Vec<PathBuf> {
     let ranks = job.mark.processes().into_iter().filter(|pid| is_loop(*pid));
     let found: BTreeSet<PathBuf> = ranks.filter_map(cgroup_of_job).collect();
     found.into_iter().collect()
 }
 
-/// That of the job of a process on its node; none where there are none.
+/// Cgroup of the job of a process on its node; none where there are none.
 pub fn cgroup_of_job(rank: Pid) -> Option<PathBuf> {
     let is_it =
         |path: &&Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tutti-job-"));

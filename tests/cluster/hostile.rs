@@ -1,4 +1,4 @@
-//! What strangers and liars say on the local socket: one line or a closed connection, and nothing happens.
+//! Messages of strangers and liars on the local socket: one line or a closed connection, and nothing happens.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -23,7 +23,7 @@ fn frame(kind: u32, payload: &[u8]) -> Vec<u8> {
     head.iter().flat_map(|word| word.to_ne_bytes()).chain(payload.iter().copied()).collect()
 }
 
-/// What the daemon says to some bytes until it closes; it must close.
+/// Answer of the daemon to some bytes, until it closes; it must close.
 #[track_caller]
 fn answer(cluster: &Cluster, bytes: &[u8]) -> String {
     let mut stream = connect(cluster);
@@ -42,7 +42,7 @@ fn answer(cluster: &Cluster, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// It lives, and has no job.
+/// Checks that the daemon lives, and has no job.
 #[track_caller]
 fn assert_unharmed(cluster: &Cluster, daemon: rustix::process::Pid) {
     assert_eq!(cluster.daemon(0), daemon);

@@ -1,4 +1,4 @@
-//! What users do with jobs.
+//! Jobs, and all that users do with them.
 
 use std::process::Stdio;
 
@@ -236,7 +236,7 @@ fn event_log_has_every_rank_exit() {
     assert_eq!(ended["nodes"], of(2, "ranks-started")[node]["nodes"], "{log}");
 }
 
-/// What a front end would have said, of jobs that have none.
+/// Causes that a front end would have told, of jobs that have none.
 #[test]
 fn status_and_event_log_name_the_cause_of_the_end() {
     let cluster = Cluster::up("cluster-causes", 2, &["--lost-after", "6", "--keep-for", "1"]);

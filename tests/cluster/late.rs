@@ -39,7 +39,7 @@ fn turns(cluster: &Cluster, job: u32) -> u64 {
     row(cluster, job)["turns"].as_u64().expect("a number")
 }
 
-/// What the log of events says of a node since it came, in order.
+/// Events of a node in the log since it came, in order.
 fn events(cluster: &Cluster, node: &str) -> Vec<String> {
     let log = std::fs::read_to_string(cluster.state_folder_of(0).join("events.jsonl")).expect("the log");
     // The last line may be on its way.

@@ -1,4 +1,4 @@
-//! What daemons hold while no job is under way, and what is left when they are gone: descriptors, memory,
+//! Holdings of daemons while no job is under way, and leftovers when they are gone: descriptors, memory,
 //! network namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,10 +10,10 @@ use crate::Cluster;
 use crate::cluster::net_of;
 use crate::harness::await_that;
 
-/// What a daemon holds.
+/// Holdings of a daemon.
 #[derive(Debug)]
 pub struct Held {
-    /// What its descriptors lead to.
+    /// Targets of its descriptors.
     descriptors: Vec<String>,
     /// Memory of jobs that it has mapped or open: of each job that takes turns the first page of its segment.
     segments: usize,
@@ -24,7 +24,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// What this process holds now; nothing if it is dead.
+    /// Counts what this process holds now; nothing if it is dead.
     pub fn by(pid: Pid) -> Self {
         let place = format!("/proc/{}", pid.as_raw_nonzero());
         let entries = std::fs::read_dir(format!("{place}/fd")).into_iter().flatten().flatten();
@@ -49,8 +49,8 @@ impl Held {
         Held { descriptors, segments, pages, resident: resident.unwrap_or(0) }
     }
 
-    /// What a daemon holds once it counts what each job sends that runs: it opens their segments within a
-    /// second.
+    /// Counts what a daemon holds once it counts what each job sends that runs: it opens their segments
+    /// within a second.
     #[track_caller]
     pub fn once_it_counts(pid: Pid) -> Self {
         let place = format!("/proc/{}", pid.as_raw_nonzero());

@@ -313,8 +313,8 @@ fn netns_cluster_nodes_reach_each_other() {
     }
 }
 
-/// Whoever dies, the namespaces and what joins them are there for the daemon that follows it; with the last
-/// daemon they go.
+/// Namespaces, and what joins them, outlive any daemon and are there for the one that follows it; with the
+/// last daemon they go.
 #[test]
 fn netns_cluster_comes_together_again_when_node0s_daemon_is_killed() {
     use std::os::unix::fs::MetadataExt;

@@ -42,7 +42,7 @@ impl Laptop {
         self.tutti(&["ps", "--json"]).stdout.matches(&format!("\"state\": \"{state}\"")).count()
     }
 
-    /// Its folder.
+    /// Folder of the laptop.
     pub fn folder(&self) -> &Path {
         self.0.path()
     }
@@ -54,7 +54,7 @@ impl Laptop {
         await_that("the daemon has gone", || self.daemons().is_empty());
     }
 
-    /// Its daemons; one that dies while it is looked at is none.
+    /// Daemons of the laptop; one that dies while it is looked at is none.
     fn daemons(&self) -> Vec<Pid> {
         let folder = self.0.path().to_string_lossy().into_owned();
         let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
@@ -366,7 +366,7 @@ fn mpiexec_two_jobs_of_one_rank_have_a_core_each() {
     kill_both(&laptop, jobs);
 }
 
-/// What the ranks of an `mpiexec` are seen to do is longer than anything else that it says to its daemon.
+/// Snapshots of the ranks of an `mpiexec` are longer than anything else that it says to its daemon.
 #[test]
 fn snapshot_long_of_an_mpiexec_job_is_complete() {
     const RANKS: usize = 40;

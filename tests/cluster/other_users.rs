@@ -1,5 +1,4 @@
-//! Who else is here: the jobs of other users' daemons on this machine, and those that no daemon knows any
-//! more.
+//! Jobs of others on this machine: those of other users' daemons, and those that no daemon knows any more.
 
 use std::os::unix::net::UnixListener;
 use std::time::Duration;

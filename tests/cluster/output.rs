@@ -13,7 +13,7 @@ use crate::cluster::SLOWLY_LOST;
 use crate::front_ends::Said;
 use crate::harness::{LIMIT, RANK, await_that};
 
-/// What `tutti status --json` says of a job.
+/// Row of a job in `tutti status --json`.
 #[track_caller]
 fn row(cluster: &Cluster, job: u32) -> Value {
     let rows: Value = serde_json::from_str(&cluster.job(job)).unwrap_or_default();

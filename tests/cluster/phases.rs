@@ -452,7 +452,7 @@ const NO_TOOL: &str = "TOOL=none";
 
 /// Rounds of a job of `loaded.c`: gcc's threads spin, and are slow where others have the cores.
 const ROUNDS: &str = "300";
-/// So many of them at least are in the company of others.
+/// Number of rounds, at least, in the company of other jobs.
 const ROUNDS_BESIDE: u32 = 30;
 
 /// Parts of `loaded.c`, each with a run time of its own.

@@ -14,7 +14,7 @@ use crate::Cluster;
 const CONGESTED_UNTIL_AT: u64 = 12 * 8;
 /// One a second would take longer than any test may.
 const MESSAGES: u32 = 200;
-/// So many are awaited while the network is congested; as in the program.
+/// Number of messages awaited while the network is congested; as in the program.
 const JUDGED: u32 = 3;
 
 /// A daemon that stands still goes on, also when the test has failed: only then can it end.

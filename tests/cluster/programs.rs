@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(100);
 /// Larger clusters have virtual nodes.
 const MACHINES_MAX: u32 = 4;
 
-/// What a program of a suite is called with, and what it says when all is right.
+/// Source of a program of a suite, its arguments, and what it says when all is right.
 type Program<'a> = (&'a str, &'a [&'a str], &'a str);
 
 /// Runs each program on all nodes of clusters of these sizes.

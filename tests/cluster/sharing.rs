@@ -1,5 +1,5 @@
-//! Who gets which nodes when: exclusive jobs, memory, weights, jobs that take no turns, and what becomes of
-//! those that wait.
+//! Choice of the nodes and times of jobs: exclusive jobs, memory, weights, jobs that take no turns, and what
+//! becomes of those that wait.
 
 use serde_json::Value;
 use tutti_testkit::{Need, skip_part};
@@ -13,7 +13,7 @@ use crate::harness::{RANK, await_that, cgroup_of};
 pub(crate) const SPIN: [&str; 3] = ["sh", "-c", "while :; do :; done"];
 
 impl Cluster {
-    /// What `tutti ps --all --json` says of a job.
+    /// Row of a job in `tutti ps --all --json`.
     #[track_caller]
     pub(crate) fn row(&self, job: u64) -> Value {
         let text = self.tutti(&["ps", "--all", "--json"]).expect_success().stdout;

@@ -82,7 +82,7 @@ fn end_one_after_the_other(users: &Users, [first, second]: [Running; 2], ranks: 
     assert_eq!(second.end().0, 130);
 }
 
-/// What the second user tries with the first one's job.
+/// Checks that the second user can do nothing with the first one's job.
 #[track_caller]
 fn touch_nothing(users: &Users, ranks: &[Pid]) {
     let uids = both(users);
@@ -110,7 +110,7 @@ fn touch_nothing(users: &Users, ranks: &[Pid]) {
     assert!(ranks.iter().all(|pid| state_of(*pid).is_some_and(|state| state != 'Z')), "they live");
 }
 
-/// What two users of a cluster have used is not forgotten with its controller.
+/// Usage of a cluster by two users is not forgotten with its controller.
 #[test]
 fn shares_survive_a_killed_controller() {
     let Some(users) = Users::new("tutti-used", 2) else { return };

@@ -1,4 +1,4 @@
-//! What follows a cluster: `tutti ps --watch`, messages of jobs, and the history beside the daemons' log.
+//! Followers of a cluster: `tutti ps --watch`, messages of jobs, and the history beside the daemons' log.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -275,7 +275,7 @@ fn daemon_kib(cluster: &Cluster, node: u32) -> u64 {
 
 /// No daemon may grow by more than this, in KiB.
 const GROWTH_KIB_MAX: u64 = 16 << 10;
-/// Those who follow at once.
+/// Number of those who follow at once.
 const WATCHERS: usize = 64;
 
 /// Times of freezes and of thaws behind a moment, in us, in order.
@@ -341,7 +341,7 @@ fn watchers_beside_switches_soak() {
     turns_beside_watchers("watchers-soak", 5, 500);
 }
 
-/// So many jobs come and go, and are in the history; what answers take is printed.
+/// Thousands of jobs come and go, and are in the history; what answers take is printed.
 #[test]
 #[ignore = "minutes: make soak-history"]
 fn many_jobs_come_and_go_soak() {

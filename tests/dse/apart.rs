@@ -146,7 +146,7 @@ fn dse_process_apart_that_leaves_without_finish_ends_the_job() {
     assert!(ran.stderr.contains("without calling MPI_Finalize"), "{ran}");
 }
 
-/// What cannot be is refused with a code, before anything has been started.
+/// Refusals, with a code, of what is impossible, before anything has been started.
 #[test]
 fn dse_kernel_apart_is_refused_where_it_cannot_be() {
     let scratch = Scratch::new("dse-apart-refused");

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tutti_tests::{Ran, Scratch, compile_with, program, root, run};
 
-/// Nothing here takes a tenth of it, even on a busy machine.
+/// Limit for a program: none takes a tenth of it, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn compile(source: &str, scratch: &Scratch) -> PathBuf {
@@ -35,8 +35,8 @@ fn launch(program: &Path, ranks: u32, nodes: u32, arguments: &[&str]) -> Ran {
     run(command.arg(program).args(arguments), LIMIT)
 }
 
-/// What the programs of `examples/shared` compute, and where the number of processes stands in their
-/// arguments.
+/// Programs of `examples/shared` and their arguments: the problem that each computes, and `%` for the number
+/// of processes.
 const PROGRAMS: [(&str, &[&str]); 4] = [
     ("examples/shared/lu.c.in", &["-n160", "-b16", "-p%"]),
     ("examples/shared/radix.c.in", &["-n30000", "-r256", "-p%"]),
@@ -260,7 +260,7 @@ fn dsm_report_names_the_lines_that_cause_traffic() {
     assert!(!report.status.success() && report.stderr.contains("of another version"), "{report}");
 }
 
-/// What `wrong.c` does, and what is said about it on one node and on two.
+/// Cases of `wrong.c`, and what is said about each on one node and on two.
 const WRONG: [(&str, &str); 19] = [
     ("create", "CREATE of 9 processes, but the job has 2 ranks: start it with -n 9"),
     ("free", "G_FREE of an address that G_MALLOC has not given, or that is free already"),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_tests::{Ran, Scratch, compile, program, run, state_of};
 
-/// Nothing here takes a tenth of it on a free machine.
+/// Limit for a program: none takes a tenth of it on a free machine.
 const LIMIT: Duration = Duration::from_secs(100);
 
 fn compiled(scratch: &Scratch, name: &str) -> PathBuf {
@@ -131,7 +131,7 @@ fn file_rank_killed_in_a_collective_write_ends_the_job() {
     }
 }
 
-/// What the user named is there, unlocked, and nothing beside it.
+/// Checks that the file that the user named is there, unlocked, and nothing beside it.
 #[track_caller]
 fn leaves_only_the_file(folder: &Path) {
     let left: Vec<_> = std::fs::read_dir(folder).expect("the folder").flatten().collect();

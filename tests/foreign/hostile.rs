@@ -1,4 +1,4 @@
-//! What a rank writes on its PMI descriptor harms nobody but its own job.
+//! Requests of a rank on its PMI descriptor: they harm nobody but its own job.
 
 use tutti_tests::Ran;
 

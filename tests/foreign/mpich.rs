@@ -31,7 +31,7 @@ fn mpiexec(words: &[&str], file: &Path, more: &[&str]) -> Ran {
     run(program("mpiexec").arg("--own-mpi").args(words).arg(file).args(more))
 }
 
-/// What `ranks` ranks say, so many of them on each node.
+/// Checks what `ranks` ranks say, so many of them on each node.
 #[track_caller]
 pub fn expect_ranks(ran: &Ran, ranks: usize, on_node: &[usize]) {
     let mut lines: Vec<&str> = ran.stdout.lines().collect();
@@ -135,7 +135,7 @@ fn mpich_rank_failure_ends_the_job_with_one_line() {
     }
 }
 
-/// What the program that starts processes says.
+/// Output of the program that starts processes.
 pub fn rounds(sum: u32) -> String {
     (0..3).map(|round| format!("round {round}, sum {sum}\n")).collect()
 }

@@ -51,7 +51,7 @@ pub fn mpiexec(words: &[&str], file: &Path, more: &[&str]) -> Ran {
     run(program("mpiexec").args(words).arg(file).args(more))
 }
 
-/// What mpiexec itself says.
+/// Lines of mpiexec itself.
 pub fn own_lines(ran: &Ran) -> Vec<&str> {
     ran.stderr.lines().filter(|line| line.starts_with("mpiexec: ")).collect()
 }
@@ -139,7 +139,7 @@ fn open_mpi_rank_failure_ends_the_job_with_one_line() {
     }
 }
 
-/// What the library has to say comes as a message over PMIx, before its end.
+/// Explanations of the library come as a message over PMIx, before its end.
 #[test]
 fn open_mpi_explanation_of_an_abort_reaches_the_user() {
     let scratch = Scratch::new("open-mpi-explains");

@@ -1,5 +1,5 @@
-//! What programs of Open MPI ask of the PMIx server while they run: new processes, ports and names, groups of
-//! sessions, keys of others; on one node and on several.
+//! Requests of Open MPI's programs to the PMIx server while they run: new processes, ports and names, groups
+//! of sessions, keys of others; on one node and on several.
 
 use tutti_tests::machines::Machines;
 use tutti_tests::{Scratch, program};

@@ -1,4 +1,4 @@
-//! What programs can do with the bindings. Each program checks itself and ends with a line that says ok.
+//! Programs that use the bindings. Each checks itself and ends with a line that says ok.
 
 use super::{LIMIT, compile_and_run, has_compiler, mpifort, source};
 use tutti_tests::{Scratch, program, run};

@@ -1,5 +1,5 @@
-//! What dies while jobs take turns: daemons, starters, ranks, front ends, at any moment. Nobody stays frozen,
-//! who is not hit goes on, and his messages are right.
+//! Deaths while jobs take turns: of daemons, starters, ranks, front ends, at any moment. Nobody stays frozen,
+//! jobs that are not hit go on, and their messages are right.
 
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_testkit::Random;
@@ -15,7 +15,7 @@ fn pause(random: &mut Random) {
     std::thread::sleep(std::time::Duration::from_micros(random.below(10_000)));
 }
 
-/// What no daemon ends any more ends with its test.
+/// Job that ends with its test, where no daemon ends it any more.
 struct Left<'a>(&'a Running);
 
 impl Drop for Left<'_> {
@@ -104,20 +104,20 @@ fn strict_switch_resumes_after_a_daemon_restart() {
     jobs.into_iter().for_each(|job| assert_eq!(job.end().0, 137));
 }
 
-/// What is done to a job.
+/// Fault of a job.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     /// A rank is killed.
     Rank,
     /// A starter is killed.
     Starter,
-    /// It is killed by its number.
+    /// Job killed by its number.
     Job,
-    /// Its front end is told to end.
+    /// Front end of the job told to end.
     Terminated,
-    /// Its front end is killed.
+    /// Front end of the job killed.
     FrontEnd,
-    /// It stands still for a while, then a rank is killed.
+    /// Job at a standstill for a while, then a rank is killed.
     Suspended,
 }
 

@@ -156,7 +156,8 @@ struct Flood {
 }
 
 impl Flood {
-    /// It has found out that neither a rank of its own node nor one of another takes any more.
+    /// Starts a flood, and waits until it finds that neither a rank of its own node nor one of another takes
+    /// any more.
     #[track_caller]
     fn start(cluster: &Cluster) -> Self {
         let scratch = Scratch::new("gang-flood-programs");
@@ -182,7 +183,7 @@ impl Flood {
         [at(0), at(8)]
     }
 
-    /// It has begun to send one more, which is not taken.
+    /// Whether the flood has begun to send one more message, which is not taken.
     fn is_jammed(&self) -> bool {
         let [begun, taken] = self.counts();
         begun == taken + 1

@@ -1,4 +1,4 @@
-//! What the controller's log of turns says.
+//! Log of turns, as the controller writes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ pub fn thaws(cluster: &Cluster) -> usize {
     thaws_since(cluster, 0)
 }
 
-/// Those after this moment of the monotonic clock.
+/// Number of thaws after this moment of the monotonic clock.
 pub fn thaws_since(cluster: &Cluster, since_us: u64) -> usize {
     read(cluster).iter().filter(|turn| turn.what == "thaw" && turn.from_us >= since_us).count()
 }

@@ -1,4 +1,4 @@
-//! What ranks are told of their turns: how often, how long they stood still. They cannot change it, and it
+//! Page that tells ranks of their turns: how often, how long they stood still. They cannot change it, and it
 //! stays right when daemons die.
 
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ struct Watch {
     _scratch: Scratch,
 }
 
-/// What a rank has said at its end.
+/// Report of a rank at its end.
 #[derive(Debug)]
 struct Said {
     thaws: u64,
@@ -37,7 +37,7 @@ struct Said {
     stolen_us: u64,
 }
 
-/// What the host of a virtual machine has taken of its cores' time since it began.
+/// Time of the machine's cores that the host of a virtual machine has taken since it began.
 fn stolen_us() -> u64 {
     let stat = std::fs::read_to_string("/proc/stat").expect("the kernel's counts");
     // cpu user nice system idle iowait irq softirq steal, in hundredths of a second.
@@ -65,7 +65,7 @@ impl Watch {
         job
     }
 
-    /// What all ranks say, who end now.
+    /// Ends the jobs; gives the reports of all ranks.
     #[track_caller]
     fn end(&self, jobs: Vec<Running>) -> Vec<Said> {
         std::fs::write(&self.go, "").expect("a file");
@@ -98,8 +98,8 @@ impl Said {
         }
     }
 
-    /// It was told of all the time in which, as the kernel says, it neither ran nor waited for a core. Who is
-    /// told to stand still and has no core to do it on waits for one.
+    /// Checks that the rank was told of all the time in which, as the kernel says, it neither ran nor waited
+    /// for a core. A rank that is told to stand still and has no core to do it on waits for one.
     #[track_caller]
     fn assert_right(&self) {
         let Said { frozen_us, still_us, waited_us, wall_us, stolen_us, .. } = *self;

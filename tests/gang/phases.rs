@@ -37,7 +37,7 @@ const PHASES: [Phase; 7] = [
 /// The turns of one generation.
 type Switch = Vec<Turn>;
 
-/// Those of a phase, if it was done by one job on all nodes that have to do it.
+/// Turns of a phase, if it was done by one job on all nodes that have to do it.
 fn done(switch: &Switch, phase: Phase, nodes: usize) -> Option<(u64, Vec<&Turn>)> {
     let (Phase::Leaves(what) | Phase::HasLeft(what) | Phase::Comes(what) | Phase::HasCome(what)) = phase;
     let turns: Vec<&Turn> = switch.iter().filter(|turn| turn.what == what).collect();

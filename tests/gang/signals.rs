@@ -59,7 +59,7 @@ fn signals_switch_jobs_without_cgroups() {
     traffic.end(jobs);
 }
 
-/// Their PMIx servers are stopped with them, which is no fault of these.
+/// PMIx servers of the jobs are stopped with them, which is no fault of the jobs.
 #[test]
 fn signals_switch_jobs_of_open_mpi_without_cgroups() {
     let Some(traffic) = Traffic::of_open_mpi("gang-signals-open-mpi") else { return };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tutti_tests::{Scratch, compile};
 
-/// It, compiled, with a folder for its files.
+/// Program, compiled, with a folder for its files.
 pub struct Steered {
     scratch: Scratch,
     path: PathBuf,
@@ -33,13 +33,13 @@ impl Steered {
         [before, &[path, what, folder]].concat()
     }
 
-    /// It waits for this file again.
+    /// Removes a file, so that the program waits for it again.
     #[allow(dead_code, reason = "one of the programs that have this file needs it")]
     pub fn remove(&self, name: &str) {
         std::fs::remove_file(self.folder().join(name)).expect("a file");
     }
 
-    /// It goes on.
+    /// Makes a file, so that the program goes on.
     pub fn touch(&self, name: &str) {
         std::fs::write(self.folder().join(name), "").expect("a file");
     }

@@ -121,7 +121,7 @@ impl Traffic {
         }
     }
 
-    /// What each said on stderr.
+    /// Ends the jobs; gives what each said on stderr.
     #[track_caller]
     fn end_saying(&self, jobs: Vec<Running>) -> Vec<String> {
         std::fs::write(self.go(), "").expect("a file");
