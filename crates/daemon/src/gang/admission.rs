@@ -20,13 +20,13 @@ use tutti_sched::{Account, Demand, Event, JobId, JobState, Part, Scheduler, Wait
 
 use super::command::{Served, SwitchEvent};
 
-/// What a job makes of its slots is said when so much of their time has been seen.
+/// Time of a job's slots that has to be seen before it is said how busy they are, in us.
 const BUSY_SEEN_US: u64 = 5_000_000;
 
 /// Jobs at the head of the queue of which it is said why they wait.
 const REASONS_MAX: usize = 64;
 
-/// What comes of it.
+/// Answer of the admission: a word for the main loop, or a job that begins.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// For the main loop.
@@ -37,14 +37,14 @@ pub(crate) enum Verdict {
 
 #[derive(Debug, Default)]
 struct Entry {
-    /// Its ranks run on all its nodes.
+    /// Whether the job's ranks run on all its nodes.
     begun: bool,
-    /// Its demand, if it ran before it was submitted.
+    /// Demand of the job, if it ran before it was submitted.
     runs: Option<Demand>,
     waits: Option<Wait>,
 }
 
-/// Those that the scheduler has, and what the main loop knows of them.
+/// Jobs that the scheduler has, and what the main loop knows of them.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     jobs: BTreeMap<JobId, Entry>,
@@ -78,7 +78,7 @@ impl Admission {
         }
     }
 
-    /// Its ranks run on all its nodes.
+    /// Notes that the job's ranks run on all its nodes, and begins its turns if it has its place.
     pub(crate) fn begin(&mut self, now_ns: u64, scheduler: &mut Scheduler, job: JobId) {
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         entry.begun = true;
@@ -92,12 +92,12 @@ impl Admission {
         self.enter(now_ns, scheduler, job);
     }
 
-    /// It ran before this controller knew of it.
+    /// Whether the job ran before this controller knew of it.
     pub(crate) fn is_found(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|entry| entry.runs.is_some())
     }
 
-    /// Nothing runs of it any more. The scheduler has been told.
+    /// Forgets a job of which nothing runs any more. The scheduler has been told.
     pub(crate) fn end(&mut self, job: JobId) {
         self.changed |= self.jobs.remove(&job).is_some();
     }
@@ -115,7 +115,7 @@ impl Admission {
         self.changed = true;
     }
 
-    /// What comes next of what has been told.
+    /// Returns the next verdict on what has been told.
     pub(crate) fn poll(&mut self, now_ns: u64, scheduler: &mut Scheduler) -> Option<Verdict> {
         self.take_placed(now_ns, scheduler);
         if std::mem::take(&mut self.changed) {

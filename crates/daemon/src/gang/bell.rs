@@ -54,7 +54,7 @@ impl Drop for Bell {
     }
 }
 
-/// What a user's rings have had of the time.
+/// Rings of a user's jobs in the current [`WINDOW`].
 #[derive(Debug)]
 pub(super) struct Window {
     since: Instant,
@@ -80,7 +80,7 @@ impl Window {
 /// The bells of a user's jobs.
 #[derive(Clone, Debug)]
 pub(super) struct Bells {
-    /// That of the switch thread.
+    /// Bell of the switch thread.
     waker: Arc<OwnedFd>,
     threads: Arc<AtomicUsize>,
     window: Arc<Mutex<Window>>,

@@ -65,7 +65,7 @@ fn cores_of_starter(rank: u32, user: u32) -> Option<CpuSet> {
     sched_getaffinity(Some(starter_of(Pid::from_raw(i32::try_from(rank).ok()?)?, user)?)).ok()
 }
 
-/// Who may be bound.
+/// Processes that may be bound.
 struct Family {
     user: u32,
     /// Processes of the job.

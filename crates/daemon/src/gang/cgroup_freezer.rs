@@ -35,18 +35,18 @@ const POLL_NOTIFIED_NS: u64 = 1_000_000;
 /// The kernel tells of a change when the last one of which it told is so long ago: a hundredth of a second,
 /// in ticks of which there may be a hundred a second, and what it was late with at that time.
 const NOTIFIED_NS: u64 = 50_000_000;
-/// Who has worked for less than this part of the time does what he did at the last look: one in so many.
+/// Part of the time, one in so many: who has worked for less does what he did at the last look.
 const NOTHING_PART: u64 = 500;
-/// Nobody sleeps who has worked for more than this part of the time with each of his threads: there are
-/// programs in which one wakes up a hundred times a second to look after the network.
+/// Part of the time, one in so many: nobody sleeps who has worked for more with each of his threads. There
+/// are programs in which one wakes up a hundred times a second to look after the network.
 pub(super) const ASLEEP_PART: u64 = 50;
-/// Who works, or waits for a core, for this part of the time works hard.
+/// Part of the time, one in so many: who works, or waits for a core, for that long works hard.
 const HARD_PART: u64 = 2;
 /// A job with more threads on a node is never taken for asleep: looking at all of them would take the time of
 /// others.
 pub(super) const THREADS_MAX: usize = 256;
 
-/// What the processes of a job have done between two looks.
+/// Work of a job's processes between two looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Activity {
     /// None of them runs or waits for a core, and they have hardly worked.
@@ -67,7 +67,7 @@ impl Activity {
         Activity { asleep: wanted_ns <= passed_ns / ASLEEP_PART, worked_ns, wanted_ns, passed_ns }
     }
 
-    /// It wants the cores for a good part of the time.
+    /// Whether the processes want the cores for a good part of the time.
     pub(super) fn is_hard(&self) -> bool {
         self.wanted_ns >= self.passed_ns / HARD_PART
     }
@@ -83,7 +83,7 @@ impl Activity {
     }
 }
 
-/// What a thread has had and wanted of the cores since it began, in ns.
+/// Time for which a thread has had and wanted a core since it began, in ns.
 #[derive(Clone, Copy, Debug)]
 struct Spent {
     worked_ns: u64,
@@ -109,7 +109,7 @@ pub(super) struct CgroupFreezer {
     /// The CPU time of one of its ranks: a look at it costs a tenth of one at the whole cgroup, and mostly
     /// tells enough.
     rank_stat: Option<OwnedFd>,
-    /// That rank.
+    /// Rank whose CPU time is read.
     rank: Option<Pid>,
     /// When that was last looked at, and what it had spent by then.
     rank_sample: Option<(u64, Spent)>,
@@ -184,12 +184,13 @@ impl CgroupFreezer {
         &self.progress
     }
 
-    /// Nobody waits for its word: it is looked for after so long, and nobody is woken by it.
+    /// Puts off the look, since nobody waits for the freezer's word: it is looked for after so long, and
+    /// nobody is woken by it.
     pub(super) fn defer(&mut self, now_ns: u64, pause_ns: u64) {
         self.progress.defer(now_ns, pause_ns);
     }
 
-    /// What tells, late, of a change; none: nobody is to be woken by it.
+    /// Returns the file that tells, late, of a change; none: nobody is to be woken by it.
     pub(super) fn events(&self) -> Option<BorrowedFd<'_>> {
         (self.progress.is_requested() && !self.progress.is_deferred()).then(|| self.events.as_fd())
     }
@@ -214,8 +215,8 @@ impl CgroupFreezer {
         is_frozen
     }
 
-    /// What its processes have done since the last look; none: it is frozen, or there is nothing to compare
-    /// with.
+    /// Measures the work of the cgroup's processes since the last look; none: it is frozen, or there is
+    /// nothing to compare with.
     pub(super) fn try_activity(&mut self, now_ns: u64) -> Option<Activity> {
         if self.progress.is_held() {
             return None;
@@ -247,8 +248,8 @@ impl CgroupFreezer {
 }
 
 impl CgroupFreezer {
-    /// What one rank has done since the last look; none: nobody knows. A pid that is somebody else's by now
-    /// is no file any more.
+    /// Measures the work of one rank since the last look; none: nobody knows. A pid that is somebody else's
+    /// by now is no file any more.
     fn sample_rank(&mut self, now_ns: u64) -> Option<Activity> {
         let mut text = [0; 64];
         let read = pread(self.rank_stat.as_ref()?, &mut text, 0).ok()?;

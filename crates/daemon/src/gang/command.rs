@@ -1,4 +1,4 @@
-//! What the main loop and the switch thread say to each other: [`Command`] down, [`SwitchEvent`] up.
+//! Messages between the main loop and the switch thread: [`Command`] down, [`SwitchEvent`] up.
 
 use std::sync::Arc;
 
@@ -41,20 +41,20 @@ impl Default for GangSettings {
     }
 }
 
-/// What a node has for jobs.
+/// Resources of a node for jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeResources {
-    /// It is there.
+    /// Whether the node is there.
     pub alive: bool,
-    /// Its cores.
+    /// Cores of the node.
     pub slots: u32,
-    /// Its memory; 0: not known.
+    /// Memory of the node; 0: not known.
     pub memory_bytes: u64,
     /// How many GPUs it has.
     pub gpus: u32,
 }
 
-/// What the thread is told.
+/// Command from the main loop to the switch thread.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// The nodes of the cluster.
@@ -72,11 +72,11 @@ pub enum Command {
     Job(JobId, Vec<NodeId>),
     /// The ranks of a job run here.
     RanksStarted(JobId, Box<LocalRanks>),
-    /// What the starters of a job here have for the switch thread.
+    /// Pages that the starters of a job here have for the switch thread.
     Pages(JobId, Handover),
-    /// Nothing of a job is left here.
+    /// End of a job's part: nothing of it is left here.
     PartEnded(JobId),
-    /// Nothing of a job is left anywhere.
+    /// End of a job: nothing of it is left anywhere.
     JobForgotten(JobId),
     /// On the controller: a job wants nodes; or it runs already, on given ones.
     Submit(JobId, Box<Demand>, bool),
@@ -128,14 +128,14 @@ pub enum Command {
 /// How a job on a node stands to fillers, by the kernel's word on its cgroups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filling {
-    /// It is none, and the kernel does not put fillers behind it.
+    /// Stands beside fillers: it is none, and the kernel does not put them behind it.
     #[default]
     Beside,
-    /// It is none, and fillers are behind it.
+    /// Stands before fillers: it is none, and they are behind it.
     Before,
-    /// It is a filler, behind everybody who is [`Self::Before`].
+    /// Filler, behind everybody who is [`Self::Before`].
     Behind,
-    /// It is a filler that cannot be put behind anybody.
+    /// Filler that cannot be put behind anybody.
     Unable,
 }
 
@@ -144,11 +144,11 @@ pub enum Filling {
 pub struct LocalRanks {
     /// Whose they are.
     pub user: u32,
-    /// Who answers for that user.
+    /// User who answers for that one.
     pub account: u32,
-    /// Their cgroups, if they are in some: one, or one for each virtual node.
+    /// Cgroups of the ranks, if they are in some: one, or one for each virtual node.
     pub groups: Vec<Arc<JobGroup>>,
-    /// Their pids in order of ranks. Who says so may be a user: they count only as far as the kernel says the
+    /// Pids of the ranks, in order. Who says so may be a user: they count only as far as the kernel says the
     /// same.
     pub pids: Vec<u32>,
     /// The starters of those, as the kernel says.
@@ -159,14 +159,14 @@ pub struct LocalRanks {
     pub place: Filling,
 }
 
-/// What a job has had.
+/// Service that a job has had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
     /// Which.
     pub job: JobId,
-    /// Its slices.
+    /// Slices that the job has had.
     pub turns: u64,
-    /// Its weight beside the others, in thousandths.
+    /// Weight of the job beside the others, in thousandths.
     pub effective_milli: u64,
     /// How much of its slots' time it uses, in thousandths; none: not known yet.
     pub busy_permille: Option<u32>,
@@ -174,18 +174,18 @@ pub struct Served {
     pub served_ms: u64,
 }
 
-/// What jobs and users have had.
+/// Report on what jobs and users have had.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServedReport {
     /// Each job.
     pub jobs: Vec<Served>,
     /// Users with jobs that can run.
     pub users: Vec<Standing>,
-    /// What all users have used, in ns.
+    /// Use of the slots by all users, in ns.
     pub used: Vec<(u32, u64)>,
-    /// What is wanted of the slots.
+    /// Demand for the slots.
     pub processor: Processor,
-    /// What memory and network cost.
+    /// Prices of the nodes' memory and network.
     pub prices: Vec<NodePrices>,
     /// Jobs that are left out of their rows because they have flooded the network.
     pub left_out: Vec<JobId>,
@@ -195,7 +195,7 @@ pub struct ServedReport {
     pub slots: Vec<(JobId, NodeId, Slots)>,
 }
 
-/// What the thread says.
+/// Event from the switch thread to the main loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SwitchEvent {
     /// A word for the thread at the other end of a link, with its number. It comes by its outbox.

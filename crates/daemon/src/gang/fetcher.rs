@@ -44,7 +44,7 @@ const WORK_MAX: Duration = Duration::from_millis(50);
 const WORK_PART: u32 = 10;
 const STACK_BYTES: usize = 256 << 10;
 
-/// What starters of a job have for the switch thread.
+/// Pages that the starters of a job have for the switch thread.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     /// How the job is told of its turns.
@@ -91,7 +91,7 @@ struct Desk {
     waiting: Arc<AtomicUsize>,
     /// When the one that is being done began; 0: none is.
     began_ns: Arc<AtomicU64>,
-    /// Those before it, which have not come back.
+    /// Threads that were given up: when the errand of each began; 0: the thread has come back.
     given_up: Vec<Arc<AtomicU64>>,
 }
 

@@ -24,7 +24,7 @@ use super::proxy::Told;
 /// A call of the kernel moves 4 MiB at most, which takes some milliseconds, and the kernel may give the core
 /// to another rank for some more.
 const BUDGET_NS: u64 = 10_000_000;
-/// It gets back one part of the time in so many.
+/// Part of the time, one in so many, that a job gets back into its budget.
 const REFILL_PART: u64 = 50;
 /// Between two looks.
 const POLL_NS: u64 = 100_000;
@@ -40,17 +40,17 @@ pub(super) struct LockWait {
     pub(super) is_kept: bool,
 }
 
-/// Those of a job's ranks on this node.
+/// Locks of a job's ranks on this node.
 #[derive(Debug)]
 pub(super) struct FileLocks {
     budget_ns: u64,
     /// The budget is as of then.
     budgeted_ns: u64,
-    /// It waits since then.
+    /// When the wait for a lock began, if the job waits.
     since_ns: Option<u64>,
     /// When to look again.
     poll_ns: u64,
-    /// What nobody has been told yet.
+    /// Wait of which nobody has been told yet.
     unreported: Option<LockWait>,
 }
 
@@ -96,7 +96,7 @@ impl FileLocks {
         self.poll_ns
     }
 
-    /// What has happened since the last call.
+    /// Takes the wait that has ended since the last call.
     pub(super) fn take_wait(&mut self) -> Option<LockWait> {
         self.unreported.take()
     }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::gang::proxy::Proxy;
 
-    /// What a starter has: this process is one.
+    /// Stand-in for a starter, with its segment and its page: this process is one.
     struct Starter {
         segment: Segment,
         page: DaemonPage,

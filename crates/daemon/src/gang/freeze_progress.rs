@@ -11,7 +11,7 @@ pub(super) struct FreezeProgress {
     requested_ns: u64,
     poll_ns: u64,
     pause_ns: u64,
-    /// Nobody waits for it.
+    /// Whether nobody waits for the job to stand still.
     defer: bool,
 }
 
@@ -19,13 +19,13 @@ pub(super) struct FreezeProgress {
 enum State {
     #[default]
     Running,
-    /// It has been told to stand still and not been seen to.
+    /// Told to stand still, and not yet seen to.
     Requested,
     Confirmed,
 }
 
 impl FreezeProgress {
-    /// It is told to, and looked at after so long; then twice as long each time.
+    /// Notes that the job is told to stand still, and looked at after so long; then twice as long each time.
     pub(super) fn request(&mut self, now_ns: u64, pause_ns: u64) {
         *self = FreezeProgress {
             state: State::Requested,
@@ -36,17 +36,17 @@ impl FreezeProgress {
         };
     }
 
-    /// It may go on.
+    /// Notes that the job may go on.
     pub(super) fn end(&mut self) {
         self.state = State::Running;
     }
 
-    /// It has been seen to stand still.
+    /// Notes that the job has been seen to stand still.
     pub(super) fn confirm(&mut self) {
         self.state = State::Confirmed;
     }
 
-    /// It has been looked at, and does not stand still yet.
+    /// Puts off the next look, since the job has been looked at and does not stand still yet.
     pub(super) fn put_off(&mut self, now_ns: u64) {
         if now_ns >= self.poll_ns {
             self.pause_ns = (self.pause_ns * 2).min(POLL_NS_MAX);
@@ -54,28 +54,29 @@ impl FreezeProgress {
         }
     }
 
-    /// Nobody waits for it: it is looked at after so long, and nobody is woken by it.
+    /// Puts off the look, since nobody waits for it: the job is looked at after so long, and nobody is woken
+    /// by it.
     pub(super) fn defer(&mut self, now_ns: u64, pause_ns: u64) {
         self.defer = true;
         (self.pause_ns, self.poll_ns) = (pause_ns, now_ns + pause_ns);
     }
 
-    /// It has been told to stand still and not been seen to.
+    /// Whether the job has been told to stand still and not been seen to.
     pub(super) fn is_requested(&self) -> bool {
         self.state == State::Requested
     }
 
-    /// It has been seen to stand still.
+    /// Whether the job has been seen to stand still.
     pub(super) fn is_confirmed(&self) -> bool {
         self.state == State::Confirmed
     }
 
-    /// It has been told to stand still, and not to go on.
+    /// Whether the job has been told to stand still, and not to go on.
     pub(super) fn is_held(&self) -> bool {
         self.state != State::Running
     }
 
-    /// It has been told to stand still, and nobody waits for it.
+    /// Whether the job has been told to stand still, and nobody waits for it.
     pub(super) fn is_deferred(&self) -> bool {
         self.defer
     }

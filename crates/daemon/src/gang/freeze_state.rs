@@ -14,38 +14,38 @@
 /// The state of a job freezer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum FreezeState {
-    /// Its ranks may run.
+    /// Ranks of the job may run.
     #[default]
     Running,
-    /// It sleeps and counts as frozen; its ranks may run for so long before it is frozen.
+    /// Sleeps and counts as frozen; its ranks may run for so long before it is frozen.
     Exempt {
-        /// What is left of the time that it may use, in ns.
+        /// Rest of the time that the job may use, in ns.
         budget_ns: u64,
     },
-    /// It is a filler, behind everybody on its slots, and counts as frozen.
+    /// Fills, behind everybody on its slots, and counts as frozen.
     Filling,
-    /// It runs in the turn of another job, and counts as frozen.
+    /// Runs in the turn of another job, and counts as frozen.
     Lent {
         /// When that began.
         since_ns: u64,
         /// Rest of its own budget, if it slept before.
         before_ns: Option<u64>,
     },
-    /// It is about to be told to freeze: ranks end accesses of files that they have locked.
+    /// Waits to be told to freeze: ranks end accesses of files that they have locked.
     Unlocking,
-    /// It was told to freeze.
+    /// Told to freeze.
     Requested {
-        /// It has not been checked since, and the next step waits for it.
+        /// Whether the job has not been checked since, and the next step waits for it.
         is_unchecked: bool,
     },
-    /// It was told to freeze, and that is enough: none of its ranks runs an instruction of its own.
+    /// Told to freeze, and that is enough: none of its ranks runs an instruction of its own.
     Assumed,
-    /// It was seen frozen.
+    /// Seen frozen.
     Confirmed,
 }
 
 impl FreezeState {
-    /// It was checked.
+    /// Notes that the job was checked.
     pub(super) fn check(&mut self) {
         if let FreezeState::Requested { is_unchecked } = self {
             *is_unchecked = false;

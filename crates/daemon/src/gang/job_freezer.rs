@@ -30,23 +30,23 @@ use super::worker::Worker;
 use tutti_protocol::users::FreezeMethod;
 use tutti_shm::board::JobLine;
 
-/// So long a job that dozes may work at once.
+/// Work that a job that dozes may do at once, in ns.
 const BUDGET_NS: u64 = 5_000_000;
-/// So long nobody looks whether a job stands still of which it is enough that it was told so. Half of what is
-/// said to be too long.
+/// Time for which nobody looks whether a job stands still of which it is enough that it was told so. Half of
+/// what is said to be too long.
 const ASSUMED_CHECK_NS: u64 = 500_000_000;
 /// The same, where somebody wants to know after all; then twice as long each time.
 const EXPEDITED_NS: u64 = 40_000;
-/// It gets back one part of the time in so many.
+/// Part of the time, one in so many, that a job that dozes gets back into its budget.
 const REFILL_PART: u64 = 20;
-/// So long after it has been told to freeze neighbours are not heard, where the next step waits for it: each
+/// Time after the order to freeze in which neighbours are not heard, where the next step waits for it: each
 /// would wake the thread up.
 const AWAITED_NS: u64 = 1_000_000;
 
-/// What a job does.
+/// Load of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
-    /// It has hardly worked, and does not now.
+    /// Hardly any work since the last look, and none now.
     Idle,
     Light,
     /// Half of the time or more, or would if there were more cores.
@@ -63,9 +63,9 @@ pub(super) struct JobFreezer {
     /// The switch and the end of its slice, as its pages have them or will when it goes on.
     turn: Option<(u64, u64)>,
     is_turn_sent: bool,
-    /// It stands still in the middle of its turn.
+    /// Whether the job stands still in the middle of its turn.
     is_held_inside: bool,
-    /// Its line on the board.
+    /// Line of the job on the board.
     line: Option<JobLine>,
     /// Of its ranks, for signals where its cgroup cannot be frozen.
     starters: Vec<u32>,
@@ -78,11 +78,11 @@ pub(super) struct JobFreezer {
     unreported: Option<FreezeFailure>,
 }
 
-/// What went wrong when a cgroup was to be frozen.
+/// Failure to freeze a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FreezeFailure {
     pub(super) error: Errno,
-    /// It is stopped by signals from now on; else it goes on running.
+    /// Whether the job is stopped by signals from now on; else it goes on running.
     pub(super) by_signals: bool,
 }
 
@@ -140,7 +140,7 @@ impl JobFreezer {
         })
     }
 
-    /// Its ranks are told of its turns from now on, and may have locks of files.
+    /// Adopts the pages: the ranks are told of their turns from now on, and may have locks of files.
     pub(super) fn tell(&mut self, pages: Vec<Told>) {
         let now_ns = now_ns();
         self.file_locks.open(now_ns, &self.pages);
@@ -168,7 +168,7 @@ impl JobFreezer {
         self.pages.iter().for_each(Told::wait);
     }
 
-    /// It is shown on the board from now on.
+    /// Shows the job on the board from now on.
     pub(super) fn show(&mut self, line: Option<JobLine>) {
         self.line = line;
     }
@@ -189,34 +189,34 @@ impl JobFreezer {
         asleep
     }
 
-    /// It is left as it is, since it sleeps.
+    /// Whether the job is left as it is, since it sleeps or fills.
     pub(super) fn is_exempt(&self) -> bool {
         matches!(self.state, FreezeState::Exempt { .. } | FreezeState::Filling)
     }
 
-    /// It may run beside that one although that one has the slots: it is behind. What it costs in caches and
-    /// memory is measured ([`tutti_sched::fill_trial`]).
+    /// Whether the job may run beside that one although that one has the slots: it is behind. What it costs
+    /// in caches and memory is measured ([`tutti_sched::fill_trial`]).
     pub(super) fn may_fill_beside(&self, other: &JobFreezer) -> bool {
         let is_filler = |place| matches!(place, Filling::Behind | Filling::Unable);
         is_filler(other.place) || other.place == Filling::Before
     }
 
-    /// It is a filler that the kernel puts behind others.
+    /// Whether the job is a filler that the kernel puts behind others.
     pub(super) fn is_behind(&self) -> bool {
         self.place == Filling::Behind && matches!(self.mechanism, Mechanism::Cgroups(_))
     }
 
-    /// It is none that fillers cannot be put behind.
+    /// Whether the job is a filler itself, or fillers can be put behind it.
     pub(super) fn is_before(&self) -> bool {
         self.place != Filling::Beside
     }
 
-    /// It is left as it is: it fills.
+    /// Leaves the job as it is: it fills.
     pub(super) fn fill(&mut self) {
         self.state = FreezeState::Filling;
     }
 
-    /// It runs in the turn of another job, whose time it is; who fills anyway goes on.
+    /// Lets the job run in the turn of another one, whose time it is; who fills anyway goes on.
     pub(super) fn lend(&mut self, since_ns: u64) {
         let before_ns = match self.state {
             FreezeState::Filling | FreezeState::Lent { .. } => return,
@@ -229,8 +229,8 @@ impl JobFreezer {
         self.state = FreezeState::Lent { since_ns, before_ns };
     }
 
-    /// That turn is over, or the other job does not wait any more. `true`: it sleeps on outside its turns, as
-    /// it did before, where it may.
+    /// Ends the loan: that turn is over, or the other job does not wait any more. `true`: it sleeps on
+    /// outside its turns, as it did before, where it may.
     pub(super) fn give_back(&mut self, now_ns: u64, may_exempt: bool) -> bool {
         let FreezeState::Lent { before_ns, .. } = self.state else { return self.is_exempt() };
         // What it has worked by now others have paid.
@@ -247,7 +247,7 @@ impl JobFreezer {
         if let FreezeState::Lent { since_ns, .. } = self.state { Some(since_ns) } else { None }
     }
 
-    /// It runs beside those who have its slots.
+    /// Whether the job runs beside those who have its slots.
     pub(super) fn is_filling(&self) -> bool {
         self.state == FreezeState::Filling
     }
@@ -300,7 +300,7 @@ impl JobFreezer {
         }
     }
 
-    /// What went wrong since the last call.
+    /// Takes the failure since the last call.
     pub(super) fn take_failure(&mut self) -> Option<FreezeFailure> {
         self.unreported.take()
     }
@@ -310,9 +310,9 @@ impl JobFreezer {
         self.file_locks.take_wait()
     }
 
-    /// It has just been told to freeze. `true`: nobody has to wait for more: none of its ranks runs an
-    /// instruction of its own. That it does stand still is looked for much later, for those who keep the
-    /// machines.
+    /// Assumes that the job, which has just been told to freeze, does. `true`: nobody has to wait for more:
+    /// none of its ranks runs an instruction of its own. That it does stand still is looked for much later,
+    /// for those who keep the machines.
     pub(super) fn try_assume(&mut self, now_ns: u64) -> bool {
         let is_enough = matches!(self.mechanism, Mechanism::Cgroups(_)) && self.refused.is_none();
         if is_enough {
@@ -327,7 +327,7 @@ impl JobFreezer {
         self.state == FreezeState::Assumed
     }
 
-    /// It is time to see whether it is frozen.
+    /// Whether it is time to see if the job is frozen.
     pub(super) fn is_due(&self, now_ns: u64) -> bool {
         match self.state {
             FreezeState::Assumed => now_ns >= self.poll_ns(),
@@ -374,8 +374,8 @@ impl JobFreezer {
         with!(&mut self.mechanism, iter_mut, all => all.by_ref().for_each(|one| one.thaw(now_ns)));
     }
 
-    /// It stands still in the middle of its turn, or goes on: its parallel slots are another's. False where
-    /// there is no cgroup.
+    /// Stops the job in the middle of its turn, or lets it go on: its parallel slots are another's. False
+    /// where there is no cgroup.
     pub(super) fn hold(&mut self, now_ns: u64, held: bool) -> bool {
         let Mechanism::Cgroups(all) = &self.mechanism else { return false };
         match held {
@@ -388,7 +388,8 @@ impl JobFreezer {
         true
     }
 
-    /// It has more processes than the switch thread looks at: another thread stops it, and lets it go on.
+    /// Whether the job has more processes than the switch thread looks at: another thread stops it, and lets
+    /// it go on.
     pub(super) fn is_crowd(&self) -> bool {
         if let Mechanism::Signals(all) = &self.mechanism { all.iter().any(Stopper::is_crowd) } else { false }
     }
@@ -408,18 +409,18 @@ impl JobFreezer {
         self.line.iter_mut().for_each(|line| line.publish_turn(generation, slice_end_ns, now_ns()));
     }
 
-    /// It has been told to freeze and has not said that it has.
+    /// Whether the job has been told to freeze and has not said that it has.
     pub(super) fn is_freezing(&self) -> bool {
         self.state == FreezeState::Unlocking
             || with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_requested()))
     }
 
-    /// It has been told to freeze, and not to go on.
+    /// Whether the job has been told to freeze, and not to go on.
     pub(super) fn is_held(&self) -> bool {
         with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_held()))
     }
 
-    /// It has just been told to freeze, and the next step waits until it does: at most until then.
+    /// Latest end of the next step's wait for the job, if it has just been told to freeze.
     pub(super) fn awaited_until_ns(&self, now_ns: u64) -> Option<u64> {
         if self.state == FreezeState::Unlocking {
             return None;
@@ -429,7 +430,7 @@ impl JobFreezer {
         (self.is_freezing() && !is_deferred && now_ns < until_ns).then_some(until_ns)
     }
 
-    /// Nobody waits until it stands still: it is looked at after so long.
+    /// Puts off the look, since nobody waits until the job stands still: it is looked at after so long.
     pub(super) fn defer(&mut self, now_ns: u64, pause_ns: u64) {
         self.state.check();
         with!(&mut self.mechanism, iter_mut, all => {
@@ -444,7 +445,7 @@ impl JobFreezer {
         if is_deferred { 0 } else { now_ns.saturating_sub(self.requested_ns()) }
     }
 
-    /// It has been told to freeze and not been looked at since, and somebody waits for it.
+    /// Whether the job has been told to freeze and not been looked at since, and somebody waits for it.
     pub(super) fn is_unchecked(&self) -> bool {
         self.state == FreezeState::Requested { is_unchecked: true }
     }
@@ -467,7 +468,7 @@ impl JobFreezer {
         })
     }
 
-    /// What tells, late, of a change, if anything does.
+    /// Returns the files that tell, late, of a change, if any does.
     pub(super) fn events(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let freezers =
             if let Mechanism::Cgroups(freezers) = &self.mechanism { freezers.as_slice() } else { &[] };
@@ -493,7 +494,7 @@ impl JobFreezer {
         is_frozen
     }
 
-    /// What its processes have done since the last look; none: it stands still, or it is too early. Who dozes
+    /// Measures the load of the job since the last look; none: it stands still, or it is too early. Who dozes
     /// sleeps until he has worked for too long: then he is stopped, and awake.
     pub(super) fn try_load(&mut self, now_ns: u64) -> Option<Load> {
         let none = Activity { asleep: true, worked_ns: 0, wanted_ns: 0, passed_ns: 0 };
@@ -517,7 +518,7 @@ impl JobFreezer {
     }
 }
 
-/// What stops by signals all that descends from these processes of a user's; none if nobody is there.
+/// Makes the stoppers of all that descends from these processes of a user's; none if nobody is there.
 fn stoppers(starters: &[u32], user: u32, worker: &Worker) -> Option<Vec<Stopper>> {
     let starters = starters.iter().filter_map(|starter| Pid::from_raw(*starter as i32));
     let theirs = starters.filter(|starter| owner(*starter) == Some(user));
