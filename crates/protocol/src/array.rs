@@ -23,7 +23,7 @@ const EXPECTED: &str = "numbers and ranges with commas between them, such as 1-1
 /// Tasks of an array.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Array {
-    /// Their numbers, each once, in order.
+    /// Numbers of the tasks, each once, in order.
     pub tasks: Vec<u32>,
     /// Tasks that run at once, at most; 0: all.
     pub at_once: u32,
@@ -180,7 +180,7 @@ mod tests {
         );
     }
 
-    /// What is refused takes no memory before.
+    /// Refusal comes before any memory is taken for the tasks.
     #[test]
     fn arrays_of_too_many_tasks_are_refused_in_one_line() {
         for (text, count) in [("1-1000000", 1_000_000), ("0-1000", 1001), ("0-999999999", 1_000_000_000)] {

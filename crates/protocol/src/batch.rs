@@ -1,5 +1,5 @@
-//! What a batch user sets for a job beside what it runs and where: its name, its time limit, the jobs behind
-//! which it starts.
+//! Options that a batch user sets for a job beside what it runs and where: its name, its time limit, the jobs
+//! behind which it starts.
 
 use std::time::Duration;
 
@@ -19,16 +19,16 @@ pub const BATCH_AFTER_MAX: usize = 256;
 /// Exit status of a job that is ended since its ranks wait for each other for ever (EDEADLK).
 pub const DEADLOCKED: u8 = 35;
 
-/// What is done with a job whose ranks wait for each other for ever, besides the line that says so.
+/// Reaction to ranks that wait for each other for ever, besides the line that says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDeadlock {
-    /// Nothing.
+    /// No more than the line.
     #[default]
     Report,
-    /// It is suspended, as by its user.
+    /// Suspend the job, as its user does.
     Suspend,
-    /// It is killed, with status [`DEADLOCKED`].
+    /// Kill the job, with status [`DEADLOCKED`].
     End,
 }
 
@@ -38,14 +38,14 @@ pub const IDLE_DEFAULT_MS: u64 = 600_000;
 /// The line for the user when that is done.
 pub const IDLE_SUSPENDED: &str = "the job is suspended: nothing of it has worked (--on-idle suspend)";
 
-/// What is done with a job that does no work for a time.
+/// Reaction to a job that does no work for a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnIdle {
-    /// Nothing: it keeps its place.
+    /// Keep the job in its place.
     #[default]
     Keep,
-    /// It is suspended after so many ms, as by its user.
+    /// Suspend the job after so many ms, as its user does.
     Suspend(u64),
 }
 
@@ -60,13 +60,13 @@ impl OnIdle {
 /// The options of a batch user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
-    /// What its user calls it; empty: nothing.
+    /// Name of the job, as its user calls it; empty: none.
     pub name: String,
     /// `--time`: how long its ranks may run, without the time for which it was suspended.
     pub time_ms: Option<u64>,
     /// `--timeout`: the same, as `mpiexec` has it.
     pub timeout_ms: Option<u64>,
-    /// What [`Self::time_ms`] follows from, if not from `--time`: a limit and its place.
+    /// Origin of [`Self::time_ms`], if not `--time`: a limit and its place.
     #[serde(default)]
     pub time_from: String,
     /// The queue that it is given to; empty: none.
@@ -75,13 +75,13 @@ pub struct Batch {
     /// The weight that its user has named.
     #[serde(default)]
     pub weight: Option<u32>,
-    /// What is done when its ranks wait for each other for ever.
+    /// Reaction to ranks that wait for each other for ever.
     #[serde(default)]
     pub on_deadlock: OnDeadlock,
-    /// What is done when they do no work.
+    /// Reaction to ranks that do no work.
     #[serde(default)]
     pub on_idle: OnIdle,
-    /// It starts when these are over.
+    /// Jobs that must be over before this one starts.
     pub after: Vec<After>,
     /// `--kill-after`: between TERM at its limit and KILL; none: as long as usual.
     #[serde(default)]
@@ -148,7 +148,7 @@ pub const EXCLUDED_MAX: usize = 4096;
 /// A job that another one waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct After {
-    /// Its number.
+    /// Number of the job.
     pub job: JobId,
     /// Only its status 0 will do (`--after-ok`).
     pub ok: bool,

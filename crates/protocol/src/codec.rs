@@ -30,9 +30,9 @@ mod writer;
 /// Why bytes are not the value that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// They end before the value does.
+    /// Bytes end before the value does.
     Short,
-    /// So many are left behind it.
+    /// Bytes left behind the value: so many.
     Rest(usize),
     /// An enum has a variant of this number, which a later release has added.
     UnknownVariant {
@@ -41,7 +41,7 @@ pub enum DecodeError {
         /// The variant's number.
         variant: u32,
     },
-    /// Something else is wrong with them.
+    /// Any other fault of the bytes.
     Invalid(String),
 }
 

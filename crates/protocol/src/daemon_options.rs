@@ -175,7 +175,7 @@ impl LogLevel {
     /// The environment variable for a daemon without `--log-level`.
     pub const VARIABLE: &str = "TUTTI_LOG";
 
-    /// What the variable says.
+    /// Reads the variable's value.
     ///
     /// # Errors
     /// One line for the user.
@@ -195,7 +195,7 @@ pub fn parse_policy(text: &str) -> Result<Policy, &'static str> {
     text.parse()
 }
 
-/// What is wrong with a command line, in one line.
+/// Says what is wrong with a command line, in one line.
 #[must_use]
 pub fn complaint(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {

@@ -31,7 +31,7 @@ impl Environment {
         std::iter::from_fn(move || Some((texts.next()?, texts.next()?)))
     }
 
-    /// What it takes.
+    /// Bytes that it takes.
     pub fn bytes(&self) -> usize {
         self.0.len()
     }
@@ -117,7 +117,7 @@ impl Environments {
         }
     }
 
-    /// What these take together.
+    /// Bytes that these take together, each shared one counted once.
     pub fn bytes_of<'a>(held: impl Iterator<Item = &'a Environment>) -> usize {
         let mut seen = BTreeSet::new();
         let new = held.filter(|environment| seen.insert(Arc::as_ptr(&environment.0)));

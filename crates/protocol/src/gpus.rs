@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 /// GPUs of a node, at most.
 const MOST: u32 = 64;
-/// What a user may write.
+/// Forms that a user may write.
 const EXPECTED: &str = "a number of GPUs up to 64, or their numbers, such as 4, 0-3 or 0,2";
 
 /// GPUs of one node, by their numbers from 0 to 63.

@@ -15,7 +15,7 @@ pub enum KeyError {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// There is one already.
+    /// File that is there already, by its path.
     #[error("{0} is there already: delete it first if the cluster is to have another key")]
     Taken(String),
     /// None can be made.

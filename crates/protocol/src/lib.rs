@@ -1,4 +1,4 @@
-//! What the programs of Tutti send each other, without sockets: pure but for the paths of files.
+//! Messages between the programs of Tutti, without sockets: pure but for the paths of files.
 //!
 //! | module | subject |
 //! |---|---|

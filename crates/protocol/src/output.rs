@@ -25,11 +25,11 @@ pub struct Output {
     pub out: Option<Text>,
     /// The same for stderr. It may be the same file.
     pub errors: Option<Text>,
-    /// What is in the files stays, and the job's output comes behind it.
+    /// Whether what is in the files stays, and the job's output comes behind it.
     pub append: bool,
 }
 
-/// What the node where a job was submitted must know to write its files.
+/// Plan for the output files of a job, for the node that writes them: the one where it was submitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputPlan {
     /// The files.
@@ -52,7 +52,7 @@ pub struct OutputPlan {
     pub begins_anew: bool,
 }
 
-/// What became of the files, for the controller.
+/// State of the files, for the controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputState {
     /// Number of the first file in its file system; none: it is not open yet.

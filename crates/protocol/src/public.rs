@@ -1,4 +1,4 @@
-//! What every user of a machine may know of the jobs of the others on it: `tutti ps` shows it.
+//! Rows about jobs that every user of a machine may read of the others on it: `tutti ps` shows them.
 //!
 //! ```text
 //! daemon (a controller): listens on the abstract socket tutti-jobs/UID/PID
@@ -26,19 +26,19 @@ pub const LIST_BYTES_MAX: usize = 64 << 10;
 /// A job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublicRow {
-    /// Its number at its daemon.
+    /// Number of the job at its daemon.
     pub job: u64,
-    /// Its user; only root's daemon may report jobs of other users.
+    /// User of the job; only root's daemon may report jobs of other users.
     pub uid: u32,
-    /// What is with it.
+    /// State of the job.
     pub state: JobState,
-    /// Its ranks.
+    /// Number of its ranks.
     pub ranks: u64,
-    /// Its nodes.
+    /// Number of its nodes.
     pub nodes: u64,
     /// Since when it runs, or waits, in ms since 1970.
     pub since_ms: u64,
-    /// Its program, with arguments only where its owner wants that.
+    /// Program that it runs, with arguments only where its owner wants that.
     pub command: String,
 }
 

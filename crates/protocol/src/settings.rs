@@ -1,4 +1,4 @@
-//! What holds of a configuration, and where each value comes from, for people.
+//! Settings of a configuration, and where each value comes from, for people.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
-    /// Nobody says anything.
+    /// Default, where no flag, file or variable says anything.
     Default,
     /// A flag of the daemon.
     Flag(String),
@@ -31,9 +31,9 @@ impl fmt::Display for Source {
 /// A key with its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// Its section and name, as `cluster.slice`.
+    /// Section and name of the key, as `cluster.slice`.
     pub key: String,
-    /// What holds, as it is written in the file; of a default the words for it.
+    /// Value that holds, as it is written in the file; of a default the words for it.
     pub value: String,
     /// Where that comes from.
     pub source: Source,

@@ -10,18 +10,19 @@ pub const SLICE_DEFAULT_MS: f64 = SLICE_DEFAULT_NS as f64 / 1e6;
 /// On what terms a job shares nodes and time with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// Its share of the time beside the others', from 1 to 10000.
+    /// Share of the time that it gets beside the others', from 1 to 10000.
     pub weight: u32,
     /// No other job has ranks on its nodes.
     pub exclusive: bool,
     /// Memory that it needs on each node; 0: not declared.
     pub memory_bytes: u64,
-    /// It takes turns.
+    /// Whether it takes turns.
     pub gang: bool,
-    /// It has serial and parallel phases, and shares its node by this policy with others that have.
+    /// Policy by which it shares its node with other jobs that have serial and parallel phases too; none: it
+    /// has no such phases.
     #[serde(default)]
     pub phases: Option<Phases>,
-    /// It is a filler: behind all jobs that are none.
+    /// Whether it is a filler: behind all jobs that are none.
     #[serde(default)]
     pub fill: bool,
     /// GPUs that it has alone on each node.

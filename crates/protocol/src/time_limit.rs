@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What can be read, for the line about what cannot.
+/// Forms that can be read, for the line about what cannot.
 pub const EXPECTED: &str =
     "a time above 0 such as 90s, 10m, 2h, 1d, or minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS";
 

@@ -1,8 +1,8 @@
-//! What switch threads have done, as the log has it (`turns.jsonl`): for daemons, and for `tutti timeline`.
+//! Log of what switch threads have done (`turns.jsonl`): for daemons, and for `tutti timeline`.
 
 use serde::{Deserialize, Serialize};
 
-/// What was done.
+/// Kinds of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
@@ -58,6 +58,6 @@ pub struct TurnBatch {
     pub clock_us: u64,
     /// Turns that were lost before these, for want of room.
     pub lost: u64,
-    /// What, when, generation, job, how long.
+    /// Kind, time, generation, job and duration of each.
     pub turns: Vec<(TurnKind, u64, u64, u64, u64)>,
 }

@@ -37,11 +37,11 @@ pub enum Request {
     Enrol(Box<Submit>),
     /// Become the front end of a job.
     Attach(JobId),
-    /// What the job has written lately.
+    /// Output that the job has written lately.
     Logs(JobId),
     /// All jobs; those that are over too.
     Jobs {
-        /// Those that are over too.
+        /// Whether jobs that are over are listed too.
         all: bool,
     },
     /// One job.
@@ -54,9 +54,9 @@ pub enum Request {
     Snapshot(JobId),
     /// All nodes.
     Nodes,
-    /// What holds, and where it comes from.
+    /// Settings that hold, and where each comes from.
     Configuration,
-    /// What users have used, and what is wanted.
+    /// Use by users, and what is wanted of the machines.
     Prices,
     /// The controller reads its configuration anew.
     Reload,
@@ -67,7 +67,7 @@ pub enum Request {
     Withdraw,
     /// No new ranks come to the node of this name, for this reason; those that are there stay.
     Drain(String, String),
-    /// They may come again.
+    /// Let new ranks come to the node again.
     Undrain(String),
     /// A token with which another program may read the output of this user's jobs. The daemon of this node
     /// answers it.
@@ -76,7 +76,7 @@ pub enum Request {
     LogsFor(JobId, String),
     /// A job gets other values.
     Change(JobId, Change),
-    /// What has changed since a state. A controller that does not know it keeps silent: readers ask for
+    /// Changes since a state. A controller that does not know this request keeps silent: readers ask for
     /// lists then.
     Watch(Box<Watch>),
     /// A number for a job that is about to begin on this node without a daemon, and takes part later.
@@ -88,7 +88,7 @@ pub enum Request {
 /// State of a front end that is back after its daemon has gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Return {
-    /// Its job.
+    /// Job that it is the front end of.
     pub job: JobId,
     /// The job ends with it.
     pub coupled: bool,
@@ -109,7 +109,7 @@ pub struct Change {
     pub name: Option<String>,
     /// When it may get nodes, in ms since 1970; of a job that waits.
     pub begin_ms: Option<u64>,
-    /// Its front end has left it alone. A value from a program does not count.
+    /// Set once its front end has left it alone. A value from a program does not count.
     #[serde(default)]
     pub detached: bool,
 }
@@ -147,7 +147,7 @@ pub const WITHOUT_TURNS: &str = "the job takes no turns: ";
 const TEXT_BYTES: usize = 64;
 
 impl Request {
-    /// What it takes in memory, about: nothing of what is short.
+    /// Bytes that it takes in memory, about: nothing of what is short.
     pub fn bytes(&self) -> usize {
         match self {
             Request::Run(submit) | Request::Submit(submit) | Request::Enrol(submit) => {
@@ -158,7 +158,7 @@ impl Request {
     }
 }
 
-/// What the programs of a job take in memory, about.
+/// Bytes that the programs of a job take in memory, about.
 pub fn programs_bytes(job: &Job) -> usize {
     let text = |text: &Text| TEXT_BYTES + text.as_bytes().len();
     let program = |program: &Program| {
@@ -169,7 +169,7 @@ pub fn programs_bytes(job: &Job) -> usize {
     job.programs.iter().map(program).sum()
 }
 
-/// What users have used, and what is wanted of the machines.
+/// Use by users, and what is wanted of the machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prices {
     /// Slots of jobs that can run and slots that there are, over the last ten seconds.
@@ -206,22 +206,22 @@ pub struct Place {
     pub messages: u64,
 }
 
-/// What is done to a job.
+/// Orders that a job can get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Control {
-    /// It is suspended.
+    /// Suspends it.
     Suspend,
-    /// It runs again.
+    /// Lets it run again.
     Resume,
-    /// It is killed.
+    /// Kills it.
     Kill,
     /// Every rank gets this signal.
     Signal(u32),
     /// The terminals of its ranks get this size: rows, columns.
     Window(u16, u16),
-    /// Its front end detaches, the job continues.
+    /// Detaches its front end; the job continues.
     Detach,
-    /// Its front end is gone without a word, and takes it along.
+    /// Kills it, since its front end is gone without a word.
     Abandon,
     /// Every rank gets TERM; what is left of the job after so many ms is killed.
     End(u64),
@@ -245,7 +245,7 @@ pub struct HeldBy {
 /// A job as a user submits it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submit {
-    /// What is to run.
+    /// Description of what is to run.
     pub job: Job,
     /// On how many nodes; none: as many as its ranks need.
     pub nodes: Option<u32>,
@@ -256,7 +256,7 @@ pub struct Submit {
     /// How it shares them.
     #[serde(default)]
     pub terms: Terms,
-    /// Its name, its time and what it waits for.
+    /// Name, time and what it waits for.
     #[serde(default)]
     pub batch: Batch,
     /// The files of its output, of a job without a front end; none: the last MiB of it is kept, and nothing
@@ -265,9 +265,9 @@ pub struct Submit {
     pub output: Option<Output>,
     /// Environment of the front end.
     pub environment: Environment,
-    /// Its working directory.
+    /// Working directory of the front end.
     pub directory: Text,
-    /// Its file mode creation mask.
+    /// File mode creation mask of the front end.
     pub umask: u32,
     /// The user's other groups. A value from the program does not count: the daemon asks the kernel.
     #[serde(default)]
@@ -303,7 +303,7 @@ pub struct Script {
 /// A node that a user has named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
     /// Ranks that it is to get, if given.
     pub ranks: Option<u32>,
@@ -314,7 +314,7 @@ pub struct Host {
 pub enum Answer {
     /// The job has this number.
     Job(JobId),
-    /// It is done.
+    /// Done, with nothing to tell.
     Done,
     /// From the controller to a node: the job's origin.
     Origin(NodeId),
@@ -322,9 +322,9 @@ pub enum Answer {
     Jobs(Vec<JobRow>),
     /// The nodes.
     Nodes(Vec<NodeRow>),
-    /// What holds.
+    /// Settings that hold.
     Configuration(Vec<Setting>),
-    /// What users have used, and what is wanted.
+    /// Use by users, and what is wanted of the machines.
     Prices(Box<Prices>),
     /// The configuration of this version holds; what is to be known of it, a line each.
     Reloaded(u64, Vec<String>),
@@ -333,7 +333,7 @@ pub enum Answer {
     /// From the controller to a node: a snapshot as JSON (`tutti_snapshot`). To a user it comes as frames of
     /// output behind Done.
     Snapshot(String),
-    /// It cannot be done; one line.
+    /// Refusal, since it cannot be done; one line.
     Refused(String),
     /// The token; it counts for some hours, at the daemon that made it.
     Token(String),
@@ -344,26 +344,26 @@ pub enum Answer {
 /// A job for people to look at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRow {
-    /// Its number.
+    /// Number of the job.
     pub job: JobId,
-    /// Its user.
+    /// User of the job.
     pub uid: u32,
-    /// What is with it.
+    /// State of the job.
     pub state: JobState,
-    /// What its user calls it; empty: nothing.
+    /// Name that its user gives it; empty: none.
     #[serde(default)]
     pub name: String,
     /// How long its ranks may run, in ms, without the time for which it was suspended.
     #[serde(default)]
     pub limit_ms: Option<u64>,
-    /// Its ranks.
+    /// Number of its ranks.
     pub ranks: u64,
-    /// Its nodes by name, in order of ranks.
+    /// Names of its nodes, in order of ranks.
     pub nodes: Vec<String>,
     /// Rank of each node's first one.
     #[serde(default)]
     pub first_ranks: Vec<u32>,
-    /// What runs, shortened.
+    /// Command that runs, shortened.
     pub command: String,
     /// When it was submitted, in ms since 1970.
     pub submitted_ms: u64,
@@ -373,7 +373,7 @@ pub struct JobRow {
     pub ended_ms: Option<u64>,
     /// Exit status, when it is over.
     pub status: Option<u8>,
-    /// Its share of the time beside the others'.
+    /// Share of the time that it gets beside the others'.
     pub weight: u32,
     /// No other job has ranks on its nodes.
     pub exclusive: bool,
@@ -382,15 +382,15 @@ pub struct JobRow {
     /// The kernel holds it to that on all its nodes; else it is only counted.
     #[serde(default)]
     pub limits_memory: bool,
-    /// Its mpiexec has started it, and it continues without daemons.
+    /// Set where its mpiexec has started it, and it continues without daemons.
     #[serde(default)]
     pub enrolled: bool,
-    /// It takes turns.
+    /// Whether it takes turns.
     pub gang: bool,
-    /// It is a filler.
+    /// Whether it is a filler.
     #[serde(default)]
     pub fill: bool,
-    /// What its weight is beside the jobs of other users, in thousandths; 0: not known.
+    /// Effective weight beside the jobs of other users, in thousandths; 0: not known.
     #[serde(default)]
     pub effective_milli: u64,
     /// How much of its slots' time it uses, in thousandths, over the last minute or two; none: not known.
@@ -403,10 +403,10 @@ pub struct JobRow {
     pub suspended: Option<Suspended>,
     /// Why it waits for nodes.
     pub waits: Option<String>,
-    /// Its ranks wait for each other for ever: the cycle.
+    /// Cycle of ranks that wait for each other for ever, if there is one.
     #[serde(default)]
     pub deadlock: Option<String>,
-    /// It is not scheduled until these nodes have frozen it.
+    /// Nodes that have not frozen it yet: it is not scheduled until they have.
     #[serde(default)]
     pub unfrozen: Vec<String>,
     /// Jobs that it is connected to, and has the same turns with where their slots allow.
@@ -422,7 +422,7 @@ pub struct JobRow {
     /// The node that writes them: where the job was submitted.
     #[serde(default)]
     pub origin: String,
-    /// What became of them.
+    /// State of those files.
     #[serde(default)]
     pub output_state: OutputState,
     /// Pids by node.
@@ -433,7 +433,7 @@ pub struct JobRow {
     /// Which of its limits the kernel sees to, by node, where that is known; elsewhere they are counted.
     #[serde(default)]
     pub enforced: Vec<(String, Enforced)>,
-    /// It is a filler that does not fill on these nodes, since it costs a job there too much.
+    /// Nodes on which it, a filler, does not fill, since it costs a job there too much.
     #[serde(default)]
     pub put_out: Vec<(String, PutOut)>,
     /// Set where its program is a script that runs once, on the first of its nodes; `ranks` are those that
@@ -592,9 +592,9 @@ pub enum SuspendedBy {
     /// A user wanted it.
     #[default]
     User,
-    /// Its ranks wait for each other for ever (`--on-deadlock suspend`).
+    /// Deadlock: its ranks wait for each other for ever (`--on-deadlock suspend`).
     Deadlock,
-    /// It did no work (`--on-idle suspend`).
+    /// Idleness: it did no work (`--on-idle suspend`).
     Idle,
 }
 
@@ -606,38 +606,38 @@ pub enum FreezeMethod {
     Cgroup,
     /// SIGSTOP and SIGCONT.
     Signals,
-    /// They are not: there is no cgroup, and they may not be stopped by signals.
+    /// No way: there is no cgroup, and they may not be stopped by signals.
     Nothing,
 }
 
-/// What is with a job.
+/// States of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
-    /// It has no nodes yet.
+    /// Waiting for nodes.
     Waiting,
-    /// Its nodes make ready.
+    /// Starting: its nodes make ready.
     Starting,
-    /// It runs.
+    /// Running.
     Running,
-    /// It is suspended.
+    /// Suspended.
     Suspended,
-    /// It is being ended.
+    /// Being ended.
     Ending,
-    /// It is over.
+    /// Over.
     Over,
 }
 
 /// A node for people to look at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRow {
-    /// Its number.
+    /// Number of the node.
     pub node: NodeId,
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// It is there.
+    /// Set while the node is there.
     pub alive: bool,
-    /// Its cores.
+    /// Number of its cores.
     pub slots: u32,
     /// How far the kernel prefers its switch thread.
     #[serde(default)]
@@ -653,7 +653,7 @@ pub struct NodeRow {
     /// Jobs are stopped by the freezer of their cgroups, else by signals.
     #[serde(default)]
     pub freezes: bool,
-    /// What the jobs on it have declared.
+    /// Memory that the jobs on it have declared.
     #[serde(default)]
     pub declared_bytes: u64,
     /// How jobs get their nodes and rows; said of the controller.
@@ -662,7 +662,7 @@ pub struct NodeRow {
     /// The version of the configuration that it has stored, as far as it is known; 0: none.
     #[serde(default)]
     pub configuration: u64,
-    /// Its parent in the control tree.
+    /// Parent of the node in the control tree.
     pub parent: Option<NodeId>,
     /// Address of its ranks.
     pub address: String,

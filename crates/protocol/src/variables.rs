@@ -1,8 +1,8 @@
 //! The environment variables of Tutti, so that one that is misspelt gets a line.
 
-/// What all of them begin with.
+/// Beginning of all their names.
 const PREFIX: &str = "TUTTI_";
-/// What those of tests begin with.
+/// Beginning of the names of those for tests.
 const OF_TESTS: &str = "TUTTI_TEST_";
 
 /// Slots that a script may use of its job: `NODE:RANKS`, with commas between nodes. `mpiexec` takes it for a
@@ -118,7 +118,7 @@ pub const VARIABLES: &[&str] = &[
     "TUTTI_WRITE_PROTOCOL",
 ];
 
-/// What is wrong with a variable of a launch; none: it is known, or not ours.
+/// Says what is wrong with a variable of a launch; none: it is known, or not ours.
 #[must_use]
 pub fn complaint(name: &str, value: &str) -> Option<String> {
     if !name.starts_with(PREFIX) || name.starts_with(OF_TESTS) {

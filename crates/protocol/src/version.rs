@@ -41,16 +41,16 @@ impl Versions {
 }
 
 impl Default for Versions {
-    /// Those of a program that does not say them: of release 0.2.0.
+    /// Versions of a program that does not say them: of release 0.2.0.
     fn default() -> Self {
         Versions { min: 3, max: 3 }
     }
 }
 
-/// What daemons, starters, front ends and users' commands of this release speak.
+/// Versions that daemons, starters, front ends and users' commands of this release speak.
 pub const WIRE: Versions = Versions { min: 3, max: if cfg!(feature = "next-wire") { 4 } else { 3 } };
 
-/// Something that a later release says more.
+/// Field that a later release might add.
 #[cfg(feature = "next-wire")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Next(Vec<String>);
@@ -66,9 +66,9 @@ impl Default for Next {
 /// to a daemon that takes it back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Greeting {
-    /// What it speaks.
+    /// Versions that the program speaks.
     pub wire: Versions,
-    /// Its release.
+    /// Release of the program.
     pub release: String,
     /// A field more, as a later release may have it.
     #[cfg(feature = "next-wire")]
@@ -103,9 +103,9 @@ impl Default for Greeting {
 /// Two programs have no version in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stranger {
-    /// What the other one speaks; none: it does not say.
+    /// Versions that the other one speaks; none: it does not say.
     pub wire: Option<Versions>,
-    /// Its release.
+    /// Release of the other one.
     pub release: String,
 }
 
@@ -123,7 +123,7 @@ impl fmt::Display for Stranger {
     }
 }
 
-/// What another program calls its release, short and on one line.
+/// Name of another program's release, short and on one line.
 fn clean(release: &str) -> String {
     release.chars().filter(|char| char.is_ascii_graphic()).take(32).collect()
 }

@@ -85,7 +85,7 @@ pub const FOR_GOOD: u32 = 1;
 /// filters of dead ranks, which write what they have.
 pub const SPARE_FILTERS: u32 = 1;
 
-/// What a frame is.
+/// Kinds of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
@@ -124,12 +124,12 @@ pub enum Kind {
     Output = 16,
     /// A rank's stderr.
     Errors = 17,
-    /// Something that the front end should know.
+    /// News for the front end.
     Report = 18,
     /// The ranks are frozen: number of the hold (u64), then what is seen of them, a `tutti_snapshot::View`
     /// as JSON.
     Held = 19,
-    /// They run again: number of the hold (u64), 1 if they were frozen from Held to Release (u64).
+    /// Ranks run again: number of the hold (u64), 1 if they were frozen from Held to Release (u64).
     Released = 20,
     /// From a daemon: the snapshot of this number (u64) is complete, or given up.
     Release = 21,
@@ -208,7 +208,7 @@ const KINDS: &[Kind] = &[
 /// A frame without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// What it is.
+    /// Kind of the frame.
     pub kind: Kind,
     /// The rank or signal that it is about.
     pub rank: u32,

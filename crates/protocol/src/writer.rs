@@ -1,4 +1,4 @@
-//! What a daemon and the writer of a job's output files send each other, as JSON in frames of the wire.
+//! Messages between a daemon and the writer of a job's output files, as JSON in frames of the wire.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,15 +9,15 @@ use crate::wire::Text;
 pub struct Open {
     /// The identity that it is to take; none: it has it already.
     pub identity: Option<Identity>,
-    /// Its stdout is to be locked.
+    /// Whether its stdout is to be locked.
     pub locks: bool,
-    /// Its file mode creation mask.
+    /// File mode creation mask of the writer.
     pub umask: u32,
     /// The folder in which relative names are.
     pub directory: Text,
     /// The files, by number.
     pub files: Vec<Text>,
-    /// They begin empty. Otherwise what is in them stays.
+    /// Whether they begin empty. Otherwise what is in them stays.
     pub truncate: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Identity {
 pub enum Opened {
     /// The files are there.
     Ready {
-        /// Their lengths, by number; none: it has none, as a terminal or a pipe.
+        /// Lengths of the files, by number; none: it has none, as a terminal or a pipe.
         lengths: Vec<Option<u64>>,
         /// Number of the first one in its file system.
         inode: u64,
@@ -46,7 +46,7 @@ pub enum Opened {
     Refused(String),
 }
 
-/// What became of the frames in front of a Flush.
+/// State of the frames in front of a Flush.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
     /// Bytes that are in their files, from the first on.

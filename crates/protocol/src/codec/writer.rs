@@ -68,7 +68,7 @@ impl Writer {
     }
 }
 
-/// What is written of a struct or of what a variant carries.
+/// Bytes being written of a struct, or of what a variant carries.
 pub(super) struct Stretch<'a> {
     writer: &'a mut Writer,
     begin: usize,

@@ -19,12 +19,12 @@ const SYSTEM: &str = "/etc/tutti/tutti.toml";
 pub enum Origin {
     /// A user has named it: it must be there.
     Named(PathBuf),
-    /// It is read if it is there.
+    /// Path of a file that is read if it is there.
     Usual(PathBuf),
 }
 
 impl Origin {
-    /// What `--config` says, else the environment, else root's file or the user's own.
+    /// Chooses what `--config` says, else the environment, else root's file or the user's own.
     #[must_use]
     pub fn choose(named: Option<&Path>) -> Self {
         if let Some(path) = named {

@@ -14,14 +14,14 @@ use super::values::{Kind, Value, is_name, shown};
 /// Mistakes that are named; more are counted.
 pub const MISTAKES_MAX: usize = 200;
 
-/// What is wrong at a place of the file.
+/// Fault at a place of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// What, and what is allowed; one line.
+    /// Text of the fault, and what is allowed; one line.
     pub text: String,
 }
 
@@ -53,7 +53,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// What the controller hands to all nodes: every section but `[node]` and `[client]`, in one way of
+    /// Text that the controller hands to all nodes: every section but `[node]` and `[client]`, in one way of
     /// writing it, without remarks.
     #[must_use]
     pub fn cluster_text(&self) -> String {
@@ -73,11 +73,11 @@ impl Config {
     }
 }
 
-/// Who there is on this machine, as far as it is known.
+/// Users and groups of this machine, as far as they are known.
 pub trait Accounts {
-    /// There is such a user.
+    /// Whether there is such a user.
     fn has_user(&self, name: &str) -> bool;
-    /// There is such a group.
+    /// Whether there is such a group.
     fn has_group(&self, name: &str) -> bool;
 }
 
@@ -94,14 +94,14 @@ impl Accounts for AllKnown {
     }
 }
 
-/// What a text says, and what is wrong with it.
+/// Content of a text, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parsed {
-    /// What it says where it is right.
+    /// Configuration, as far as the text is right.
     pub config: Config,
-    /// What makes it no configuration.
+    /// Faults that make the text no configuration.
     pub mistakes: Vec<Mistake>,
-    /// What may be a mistake.
+    /// Possible mistakes.
     pub warnings: Vec<Mistake>,
 }
 
@@ -352,7 +352,7 @@ fn brief(word: &str) -> String {
     }
 }
 
-/// What is meant, or what there is.
+/// Names the word that is probably meant, else all that there are.
 fn advice<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     match schema::nearest(word, known.clone()) {
         Some(near) => format!("; did you mean {near}?"),

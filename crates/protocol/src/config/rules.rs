@@ -37,7 +37,7 @@ impl Queue {
         self.0.ms("time")
     }
 
-    /// Its jobs have their nodes alone.
+    /// Whether its jobs have their nodes alone.
     #[must_use]
     pub fn exclusive(&self) -> bool {
         self.0.switch("exclusive").unwrap_or(false)
@@ -69,7 +69,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// What the controller goes by.
+/// Rules that the controller goes by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// The file that they are from, as people are told of it.
@@ -129,8 +129,8 @@ impl Rules {
         Rules { path, limits, user_limits, ..Rules::default() }
     }
 
-    /// What all jobs of a user may have of a node's memory, in bytes, and where that is written; none: no
-    /// limit. `user`: his name, or his number where he has none.
+    /// Limit of memory for all jobs of a user on a node, in bytes, and where that is written; none: no limit.
+    /// `user`: his name, or his number where he has none.
     #[must_use]
     pub fn memory_per_node(&self, user: &str) -> Option<(u64, String)> {
         let limits = self.limits_of(Some(user), None, MEMORY_PER_NODE);

@@ -5,13 +5,13 @@ use super::values::Kind;
 /// A key of a section.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name.
+    /// Name of the key.
     pub name: &'static str,
-    /// What its value may be.
+    /// Kind of value that it takes.
     pub kind: Kind,
     /// The flag of `tuttid` that goes before it, if there is one.
     pub flag: Option<&'static str>,
-    /// What holds where nobody says anything, for people.
+    /// Default value, in words for people.
     pub default: &'static str,
     /// `tutti reload` takes it; else it takes effect at the next start of the daemon.
     pub live: bool,
@@ -103,9 +103,9 @@ pub const LIMITS: &[Key] = &[
     live("weight_max", Kind::Count(1, 10_000)),
 ];
 
-/// What all jobs of a user may have of a node's memory; the nodes' kernels see to that.
+/// Limit of memory for all jobs of a user on a node; the nodes' kernels see to that.
 pub const MEMORY_PER_NODE: &str = "memory_per_node";
-/// Its least value in bytes: with less the starter of a job cannot work, which is in it too.
+/// Least value of it in bytes: with less the starter of a job cannot work, which is in it too.
 pub const MEMORY_PER_NODE_MIN: u64 = 32 << 20;
 
 /// `[limits.group.NAME]`: what is not held by the cgroup of a user.

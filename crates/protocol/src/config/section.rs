@@ -10,7 +10,7 @@ use super::values::Value;
 /// A value with its line in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
-    /// What it is.
+    /// The value.
     pub value: Value,
     /// Where.
     pub line: u32,

@@ -1,4 +1,4 @@
-//! What holds, and where each value comes from.
+//! Settings that hold, and where each value comes from.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::section::Section;
 use super::values::Value;
 pub use crate::settings::{Setting, Source};
 
-/// What goes before the file: flags of the daemon with their values, and the environment.
+/// Values that go before the file: flags of the daemon with their values, and the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
     /// Flag and value.
@@ -28,7 +28,7 @@ impl Given {
     }
 }
 
-/// What `[node]` and `[nodes.NAME]` say of the node of this name, one over the other.
+/// Merges `[node]` and `[nodes.NAME]` for the node of this name; the latter goes before.
 #[must_use]
 pub fn of_node(config: &Config, name: &str) -> Section {
     let mut section = config.node.clone();

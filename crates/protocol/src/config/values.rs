@@ -17,7 +17,7 @@ const NAMES_MAX: usize = 1 << 16;
 /// Characters of a wrong value that are shown.
 const SHOWN_CHARS: usize = 40;
 
-/// What the value of a key may be.
+/// Kinds of values that a key may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A whole number in a range.

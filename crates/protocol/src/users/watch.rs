@@ -124,7 +124,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// Its kind.
+    /// Kind of the item.
     #[must_use]
     pub fn part(self) -> Part {
         match self {

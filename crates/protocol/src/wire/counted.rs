@@ -1,4 +1,4 @@
-//! What the ranks of a job have counted of their messages, added up over its nodes: table 5 of the paper on
+//! Counters that the ranks of a job keep of their messages, added up over its nodes: table 5 of the paper on
 //! MPI/MBCF. Each starter adds up its ranks, and the front end (of a cluster: the controller) the nodes.
 
 use std::fmt;
@@ -44,7 +44,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Nothing yet, of a node.
+    /// Begins the sums of a node, without ranks yet.
     pub fn of_node(json: bool) -> Self {
         Counted { nodes: 1, json, ..Counted::default() }
     }

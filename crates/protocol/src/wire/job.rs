@@ -25,7 +25,7 @@ pub enum Text {
 }
 
 impl Text {
-    /// Its bytes.
+    /// Bytes of the text.
     pub fn as_bytes(&self) -> &[u8] {
         match self {
             Text::Utf8(text) => text.as_bytes(),
@@ -144,26 +144,26 @@ pub struct Job {
     /// front end that labels does not set it.
     #[serde(default)]
     pub label: bool,
-    /// What of it is this starter's; none: all.
+    /// Part of the job that is this starter's; none: all.
     pub part: Option<Part>,
     /// Log on stderr what the starter does.
     pub debug: bool,
     /// The front end is a daemon, whose death is not the job's; none: it is.
     #[serde(default)]
     pub daemon: Option<Daemon>,
-    /// What its ranks on this node may have of memory, where the kernel can see to that; none: anything.
+    /// Limit of memory for its ranks on this node, where the kernel can see to that; none: no limit.
     #[serde(default)]
     pub memory: Option<MemoryLimit>,
     /// Ranks that the user expects, with those that are started later; none: as many as there are cores.
     #[serde(default)]
     pub universe: Option<u32>,
-    /// It shares the parallel slots of its node with others; none: it does not.
+    /// Terms on which it shares the parallel slots of its node with others; none: it does not.
     #[serde(default)]
     pub shared_slots: Option<SharedSlots>,
     /// After so long without work its starter reports it as idle; none: never.
     #[serde(default)]
     pub idle_ms: Option<u64>,
-    /// Its first rank is there already; none: all are to be started.
+    /// First rank of the job, where it is there already; none: all are to be started.
     #[serde(default)]
     pub adopted: Option<Adopted>,
     /// Number, as `tutti ps` shows it; none: neither a daemon nor its front end has drawn one.
@@ -182,21 +182,21 @@ pub struct Adopted {
     pub segment: i32,
 }
 
-/// What a job has agreed to that shares parallel slots with others (`tutti_sched::phases`).
+/// Terms of a job that shares parallel slots with others (`tutti_sched::phases`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedSlots {
-    /// So long it may hold them while others want them.
+    /// Time for which it may hold them while others want them.
     pub lease_ns: u64,
     /// A yield counts so long after the grant.
     pub yield_min_ns: u64,
-    /// Its weight beside the others.
+    /// Weight of the job beside the others.
     pub weight: u32,
 }
 
 /// Memory that the ranks of a node may have together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryLimit {
-    /// So much.
+    /// Bytes that they may have.
     pub bytes: u64,
     /// The line for the user about a rank that was killed for it: "the job's memory on node ... reached ...".
     pub reached: String,
@@ -211,7 +211,7 @@ pub struct Daemon {
     pub job: u64,
     /// Random number that shows that it is the starter.
     pub token: u64,
-    /// So long it tries, in ms.
+    /// Time for which it tries, in ms.
     pub reconnect_ms: u64,
 }
 
@@ -286,7 +286,7 @@ impl Job {
 pub struct Program {
     /// The file to execute.
     pub file: Text,
-    /// Its arguments; the first is its name.
+    /// Arguments of the program; the first is its name.
     pub arguments: Vec<Text>,
     /// How many ranks run it.
     pub ranks: u32,
@@ -303,7 +303,7 @@ pub struct Program {
 pub enum Inherits {
     /// All.
     All,
-    /// These and the few without which nothing starts (PATH, HOME, ...).
+    /// Named ones and the few without which nothing starts (PATH, HOME, ...).
     Only(Vec<Text>),
 }
 

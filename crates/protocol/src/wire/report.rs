@@ -20,12 +20,12 @@ pub struct Reattach {
     pub base: u64,
     /// Number (the frame's `rank`) of the last Input frame that has come.
     pub piece: u32,
-    /// It has been taken.
+    /// Whether that has been taken.
     pub taken: bool,
     /// Orders of earlier daemons.
     #[serde(flatten)]
     pub told: Told,
-    /// What it speaks, and its release; none: of release 0.2.0.
+    /// Versions that the starter speaks, and its release; none: of release 0.2.0.
     #[serde(default)]
     pub greeting: Option<Greeting>,
 }
@@ -53,7 +53,7 @@ pub struct SignalsHeard {
 }
 
 impl SignalsHeard {
-    /// What a frame says of its signal.
+    /// Payload of a Signal frame.
     #[must_use]
     pub fn frame(number: u64, is_term: bool) -> Vec<u8> {
         [&number.to_le_bytes()[..], &[u8::from(is_term)]].concat()
@@ -73,7 +73,7 @@ pub struct Reached {
     /// In the order of ranks: those that the job begins with, then, where a table of all has them, those that
     /// may be started later.
     pub addresses: Vec<SocketAddr>,
-    /// Those that may be started later on a node.
+    /// Addresses of ranks that may be started later on a node.
     #[serde(default)]
     pub later: Vec<SocketAddr>,
     /// Bytes of a datagram, at most, so that the links of these nodes take it in one piece.
@@ -110,7 +110,7 @@ pub enum Report {
     },
     /// Ranks that other ranks have asked for are there.
     Later {
-        /// Their pids.
+        /// Pids of the new ranks.
         pids: Vec<u32>,
         /// Pids of ranks that have ended, whose numbers are used again.
         #[serde(default)]
@@ -140,8 +140,8 @@ pub enum Report {
     /// All ranks of this node sleep until something comes for them, or no longer (`starter/stuck.rs`). Not
     /// for the user.
     Stalled(Option<Stalled>),
-    /// Nothing of the job on this node has worked for as long as [`Job::idle_ms`](super::Job::idle_ms) says,
-    /// or it works again (`starter/idle.rs`). Not for the user.
+    /// Idleness on this node: nothing of the job has worked for as long as
+    /// [`Job::idle_ms`](super::Job::idle_ms) says, or it works again (`starter/idle.rs`). Not for the user.
     Idle(bool),
     /// The launches that ranks of this node are connected to, by their public numbers
     /// (`tutti_shm::ticket::public_number`): all of them, [`CONNECTED_MAX`] at most. Not for the user.
@@ -157,7 +157,7 @@ pub enum Report {
     Left,
     /// Use of the processes of this node; before the last report.
     Used(Used),
-    /// Nothing of the job is left on this node; the last report.
+    /// Last report: nothing of the job is left on this node.
     End {
         /// Exit status of the job as far as this node knows.
         status: u8,
@@ -225,60 +225,60 @@ impl Used {
 pub struct Stalled {
     /// Another one for each time that they began to.
     pub number: u64,
-    /// They wait for each other for ever, and the user has a line about the cycle. Known only of a job's
-    /// single node.
+    /// Deadlock of the ranks: they wait for each other for ever, and the user has a line about the cycle.
+    /// Known only of a job's single node.
     pub deadlock: Option<String>,
 }
 
 /// How a rank ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Its rank in the job.
+    /// Rank of the process in the job.
     pub rank: u32,
     /// The process.
     pub pid: u32,
-    /// What happened.
+    /// Cause of the end.
     pub cause: Cause,
 }
 
-/// What happened to a rank.
+/// Cause of a rank's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// It was killed.
+    /// Killed by a signal.
     Signal {
         /// By this signal.
         signal: i32,
         /// The kernel wrote its memory to a file.
         core_dumped: bool,
     },
-    /// It exited.
+    /// Exited with this status.
     Status(i32),
-    /// It called MPI_Init, not MPI_Finalize, and exited with 0.
+    /// Exited with 0 after MPI_Init, without MPI_Finalize.
     NotFinalized,
-    /// It was started by other ranks, which wait for its MPI_Init, and exited with 0 without that.
+    /// Exited with 0 without MPI_Init, for which the ranks that have started it wait.
     NeverInit,
-    /// It called MPI_Abort.
+    /// Called MPI_Abort.
     Abort(u32),
     /// The library ended it after an error, of which it has said a line.
     Fatal(u32),
-    /// It called shmem_global_exit.
+    /// Called shmem_global_exit.
     Exit(u32),
     /// The process that called MPI_Init below a wrapper is dead, its wrapper is not.
     Vanished,
-    /// What it wrote on its PMI descriptor is no PMI.
+    /// Wrote something on its PMI descriptor that is no PMI.
     NoPmi,
-    /// It was started without `mpiexec`, which therefore does not see how it ended: not by MPI_Finalize.
+    /// Started without `mpiexec`, which therefore does not see how it ended: not by MPI_Finalize.
     Gone,
-    /// It exited with 0 without MPI_Init, and the others wait for it.
+    /// Exited with 0 without MPI_Init, and the others wait for it.
     Absent,
-    /// It has ended, and the kernel does not say how: a filter of system calls forbids to ask, or something
-    /// has asked before.
+    /// Ended, and the kernel does not say how: a filter of system calls forbids to ask, or something has
+    /// asked before.
     Unknown,
-    /// It was killed since the job has reached its limit of memory; a [`Report::Warning`] before this one
-    /// tells the user.
+    /// Killed since the job has reached its limit of memory; a [`Report::Warning`] before this one tells the
+    /// user.
     Memory,
-    /// It was killed since all jobs of its user on the node together have reached their limit of memory. The
-    /// node's daemon, which knows the limit, adds a [`Report::Warning`].
+    /// Killed since all jobs of its user on the node together have reached their limit of memory. The node's
+    /// daemon, which knows the limit, adds a [`Report::Warning`].
     UserMemory,
 }
 
