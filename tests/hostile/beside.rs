@@ -1,5 +1,5 @@
-//! What a user does with the output of its jobs, the list of waiting ones and their terms leaves others and
-//! the keeper's commands as they are.
+//! Output of a user's jobs, the list of waiting ones and their terms: whatever the user does with them,
+//! others and the keeper's commands stay as they are.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;

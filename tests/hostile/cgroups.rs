@@ -145,7 +145,7 @@ impl Drop for DaemonGroups {
     }
 }
 
-/// What is in a daemon's cgroup and is no user's, and what is in the users'; an empty one of a user's itself.
+/// Cgroups in a daemon's cgroup that are no user's, and those in the users'; an empty one of a user's itself.
 fn parts(path: &Path) -> Vec<PathBuf> {
     let parts = |path: PathBuf| match directories(&path) {
         inside if is_users(&path) && !inside.is_empty() => inside,

@@ -80,7 +80,7 @@ impl Job {
         }
     }
 
-    /// Its output when it is over; it must end well.
+    /// Waits for its end, which must be good, and gives its output.
     #[track_caller]
     fn end(self, machine: &Machine) -> Vec<String> {
         match self.kind {

@@ -22,7 +22,7 @@ const NODES: u32 = 4;
 const USERS: usize = 2;
 /// As in the soak of a cluster: time for a daemon that is started anew to come back, on a busy machine.
 const OPTIONS: [&str; 4] = ["--lost-after", "20", "--keep-for", "60"];
-/// Nobody is lost that stands still for less than this, in ms.
+/// Length of a pause, at most, in ms: no part is lost that stands still for less.
 const PAUSE_MAX_MS: u64 = 300;
 /// A fault that comes early comes within so many ms of the job's start.
 const EARLY_MAX_MS: u64 = 60;
@@ -33,7 +33,7 @@ const HIT: u32 = 3;
 /// How each message's check ends.
 const WHOLE: &str = " messages, each once, in order, whole";
 
-/// What is hit.
+/// Part of a job or of the cluster that is hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Rank,
@@ -45,7 +45,7 @@ enum Part {
     FrontEnd,
 }
 
-/// What becomes of it.
+/// Fault of the part that is hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// SIGKILL.
@@ -188,7 +188,7 @@ impl Stage {
         }
     }
 
-    /// That of the part on the node that is hit. It has nothing of its user's in its environment.
+    /// Starter of the job on the node that is hit. It has nothing of its user's in its environment.
     fn starter(&self, user: usize) -> Option<Pid> {
         let daemon = self.machine.daemon(HIT).as_raw_nonzero().get();
         let all = self.machine.users.processes(self.machine.uid(user));

@@ -21,8 +21,8 @@ use crate::harness::await_that;
 const ASK: u32 = 32;
 const REPORT: u32 = 18;
 
-/// So long the daemon is attacked. Without the checks root's cgroup was frozen within 0.1 s and its file
-/// written within 3 s.
+/// Duration of the attack on the daemon. Without the checks root's cgroup was frozen within 0.1 s and its
+/// file written within 3 s.
 const ATTACK: Duration = Duration::from_secs(6);
 
 /// The job that a user says it has.
@@ -62,7 +62,7 @@ fn enrol(machine: &Machine, number: u64, pids: &[u32], paths: Option<&[PathBuf]>
     Some(stream)
 }
 
-/// What of root's must not change.
+/// Belongings of root that must not change.
 struct Victim {
     group: PathBuf,
     process: Sleeper,
@@ -86,7 +86,7 @@ impl Victim {
         Pid::from_raw(self.process.pid() as i32).expect("a pid")
     }
 
-    /// What has happened to it; none: nothing.
+    /// Harm that was done to them; none: nothing.
     fn harm(&self) -> Option<String> {
         let read = |path: &Path| std::fs::read_to_string(path).expect("it is there");
         let frozen = read(&self.group.join("cgroup.freeze"));

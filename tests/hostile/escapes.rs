@@ -14,7 +14,7 @@ use tutti_testkit::{Need, skip};
 use crate::Machine;
 use crate::harness::{Running, await_that, cgroup_of, comes_true};
 
-/// So many pauses of a job are looked at. On a busy machine the test may have no core in some others.
+/// Number of a job's pauses that are looked at. On a busy machine the test may have no core in some others.
 const PAUSES: usize = 4;
 /// CPU time for which a rank may still be on its way to a standstill when the kernel says that it is frozen.
 /// Work of a process that escapes fills a whole pause of 200 ms.
@@ -61,8 +61,8 @@ fn read(path: &Path, file: &str) -> String {
     std::fs::read_to_string(path.join(file)).unwrap_or_default()
 }
 
-/// What the kernel says of a cgroup that is frozen and thawed. It counts the changes, so none is missed while
-/// the test itself has no core.
+/// Events of a cgroup that is frozen and thawed, from the kernel. It counts the changes, so none is missed
+/// while the test itself has no core.
 struct Freezes(File);
 
 impl Freezes {

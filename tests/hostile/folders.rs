@@ -142,7 +142,7 @@ fn starter_name_that_another_user_has_taken_is_not_believed() {
     );
 }
 
-/// Whoever listens where a user's own daemon would be does not hide that of root.
+/// Sockets of others where a user's own daemon would be do not hide the daemon of root.
 #[test]
 fn daemon_of_root_is_found_beside_a_socket_of_another_user() {
     let Some(machine) = Machine::up("hostile-hidden", 1, 2, &[]) else { return };

@@ -1,5 +1,5 @@
-//! What a user sends to root's daemon costs that user: others are answered meanwhile, and the daemon stays
-//! small and quiet.
+//! Frames that a user sends to root's daemon cost that user: others are answered meanwhile, and the daemon
+//! stays small and quiet.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ use crate::memory::{KIB_MAX, kib};
 /// Kinds of frames.
 const REPORT: u32 = 18;
 const REATTACH: u32 = 13;
-/// Who is attacked, and who attacks.
+/// Number of the user who is attacked; the next is the one who attacks.
 const HONEST: usize = 0;
 const HOSTILE: usize = 1;
 

@@ -1,4 +1,4 @@
-//! What became of a user's jobs is not forgotten because another user has many.
+//! Histories of a user's jobs, which are not forgotten because another user has many.
 
 use std::io::{Read, Write};
 

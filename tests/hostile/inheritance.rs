@@ -1,4 +1,4 @@
-//! What a user's job has of the session that submits it, and nothing of the daemon's that starts it.
+//! Inheritance of a user's job: from the session that submits it, and nothing from the daemon that starts it.
 
 use std::collections::BTreeSet;
 use std::fs::File;

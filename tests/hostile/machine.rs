@@ -24,9 +24,9 @@ const ANSWER: u32 = 33;
 pub struct Machine {
     /// Asked by root.
     pub cluster: Cluster,
-    /// Those who attack, and those who are attacked.
+    /// Users who attack, and users who are attacked.
     pub users: Users,
-    /// Those of the daemons alone, if they were asked for and there are any.
+    /// Cgroups of the daemons alone, if they were asked for and there are any.
     pub groups: Option<DaemonGroups>,
 }
 
@@ -153,7 +153,7 @@ impl Machine {
         number.unwrap_or_else(|| panic!("no number of a job: {ran}"))
     }
 
-    /// What `tutti ps --json` has about a job; null without it.
+    /// Row of a job in `tutti ps --json`; null if there is none.
     #[track_caller]
     pub fn row(&self, job: u32) -> Value {
         let text = self.cluster.tutti(&["ps", "--all", "--json"]).expect_success().stdout;
@@ -199,7 +199,7 @@ impl Machine {
         })
     }
 
-    /// What `tutti` with these words sends to a daemon: for a user that changes it.
+    /// Request that `tutti` with these words sends to a daemon: for a user that changes it.
     #[track_caller]
     pub fn request(&self, user: usize, words: &[&str]) -> Value {
         let socket = self.users.root().join("listens.sock");

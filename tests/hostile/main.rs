@@ -1,5 +1,5 @@
-//! What hostile local users try with root's daemons, and what becomes of it. The users are made by the test,
-//! so it needs root; elsewhere each test prints one line that says so.
+//! Attacks of hostile local users on root's daemons, and what becomes of them. The users are made by the
+//! test, so it needs root; elsewhere each test prints one line that says so.
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
 mod accounts;

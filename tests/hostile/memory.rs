@@ -1,4 +1,4 @@
-//! What the controller keeps of a user has a bound in bytes.
+//! Memory that the controller keeps of a user: it has a bound in bytes.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! What jobs must not leave behind on a machine: processes, zombies, cgroups of both versions, sockets,
+//! Leftovers that jobs must not have on a machine: processes, zombies, cgroups of both versions, sockets,
 //! files, and what daemons hold.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use crate::orphans::children;
 /// yet that they are.
 const JOURNALS_MAX: usize = 64;
 
-/// What is there while no job is under way.
+/// State of the machine while no job is under way.
 pub struct Before {
     held: Vec<Held>,
     files: BTreeSet<PathBuf>,

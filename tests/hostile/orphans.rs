@@ -1,4 +1,4 @@
-//! What a job leaves behind whose starter its user has killed: nothing.
+//! Orphans of a job whose starter its user has killed: nothing is left behind.
 
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_os::stat::Stat;

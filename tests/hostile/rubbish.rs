@@ -26,9 +26,9 @@ const BYTES_MAX: u64 = 3000;
 pub enum Target {
     /// A file, or an abstract name (it begins with `@`).
     Local(String, u32),
-    /// It listens.
+    /// Socket of TCP that listens.
     Tcp(SocketAddrV4),
-    /// It is bound.
+    /// Socket of UDP that is bound.
     Udp(SocketAddrV4),
 }
 
@@ -77,7 +77,7 @@ fn address(text: &str) -> Option<SocketAddrV4> {
     Some(SocketAddrV4::new(ip, u16::from_str_radix(port, 16).ok()?))
 }
 
-/// Who sends rubbish.
+/// Sender of rubbish.
 pub struct Sender {
     random: Random,
     open: VecDeque<OwnedFd>,

@@ -1,4 +1,4 @@
-//! Who has a share of the machine: users whose jobs work, and nobody else.
+//! Shares of the machine: users have them whose jobs work, and nobody else.
 
 use std::process::{Child, Command, Stdio};
 
@@ -10,7 +10,7 @@ use tutti_tests::{await_that, comes_true};
 use crate::harness::{RANK, Running};
 use crate::machine::Machine;
 
-/// So many users listen on names of daemons and do nothing.
+/// Number of users who listen on names of daemons and do nothing.
 const IDLE: usize = 7;
 
 /// A network namespace, in which names of sockets are its own: no other test's daemons are seen.
@@ -52,7 +52,7 @@ impl Space {
 }
 
 impl Space {
-    /// This thread, and what it starts from now on, is in it.
+    /// Moves this thread, and what it starts from now on, into the namespace.
     fn enter(&self) {
         let file = std::fs::File::open(format!("/proc/{}/ns/net", self.0.id())).expect("it lives");
         let kind = Some(rustix::thread::LinkNameSpaceType::Network);
@@ -121,7 +121,7 @@ fn without_others(command: &Command) -> Command {
     hidden
 }
 
-/// Whoever cannot see whether others work takes no turns with them.
+/// Users whose daemon cannot see whether others work take no turns with them.
 #[test]
 fn shares_are_nobodys_where_processes_of_others_are_hidden_and_the_log_says_so() {
     let Some(users) = Users::new("hostile-hidepid", 2) else { return };
@@ -160,8 +160,8 @@ const NARROW: &str = "ip link add name card type veth peer name far && ip addr a
     ip neigh add 10.99.0.2 lladdr 02:00:00:00:00:02 dev card && \
     tc qdisc add dev card root tbf rate 1mbit burst 3000 limit 6000";
 
-/// Who floods a network that others use pays for it by what the kernel has counted, and is left out of the
-/// row that he shares with them.
+/// Users who flood a network that others use pay for it by what the kernel has counted, and are left out of
+/// the row that they share with them.
 // Paper: C26
 #[test]
 fn shares_of_a_flooding_user_shrink_on_a_narrow_network() {

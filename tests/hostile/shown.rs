@@ -1,4 +1,4 @@
-//! What a user writes into names and commands of its jobs, as root's commands and the daemon's log show it.
+//! Names and commands of a user's jobs, as root's commands and the daemon's log show them.
 
 use tutti_os::stderr::is_deceptive;
 use tutti_tests::{LIMIT, Ran, run};

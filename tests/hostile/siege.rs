@@ -18,7 +18,7 @@ use crate::memory::{KIB_MAX, kib, submission};
 use crate::nothing_left::{Before, assert_nothing_left};
 use crate::rubbish::{Sender, Target, targets};
 
-/// Who is attacked, and who attacks.
+/// Number of the user who is attacked; the others attack.
 const HONEST: usize = 0;
 const HOSTILE: usize = 1;
 const ACCOMPLICE: usize = 2;
@@ -46,10 +46,10 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Between two rounds of rubbish on all sockets.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What is to be done.
+/// Plan of a siege.
 struct Siege {
     name: &'static str,
-    /// So long new jobs are begun.
+    /// Time during which new jobs are begun.
     time: Duration,
     /// Of the honest user's program: 50 us and a barrier each.
     rounds: u32,
@@ -57,7 +57,7 @@ struct Siege {
     is_measured: bool,
 }
 
-/// What one of the honest user's jobs has said.
+/// Result of one of the honest user's jobs, as its program says.
 #[derive(Clone, Debug)]
 struct Outcome {
     seconds: f64,
@@ -79,7 +79,7 @@ fn compute(machine: &Machine, program: &Path, rounds: u32) -> Outcome {
     Outcome { seconds: words[3].parse().expect("seconds"), check: words[9].to_owned() }
 }
 
-/// What the hostile user has sent.
+/// Counts of what the hostile user has sent.
 #[derive(Debug, Default)]
 struct Sent {
     rubbish: u64,
@@ -88,7 +88,7 @@ struct Sent {
     unanswered: u64,
 }
 
-/// What goes on while the honest user works.
+/// Jobs and sockets of the hostile user while the honest user works.
 struct Attack {
     jobs: Vec<Running>,
     _listeners: Vec<Running>,
@@ -125,7 +125,7 @@ impl Attack {
         Attack { jobs, _listeners: listeners }
     }
 
-    /// Its user ends it.
+    /// Ends the attack, as its user would.
     #[track_caller]
     fn end(self) {
         for job in &self.jobs {
@@ -208,7 +208,7 @@ fn ask(machine: &Machine, goes_on: &AtomicBool) -> Vec<Duration> {
     took
 }
 
-/// What is seen of the machine from outside meanwhile.
+/// View of the machine from outside meanwhile.
 #[derive(Default)]
 struct Seen {
     jobs: BTreeSet<String>,
@@ -349,7 +349,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// What has been submitted last may still run.
+/// Ends all jobs: those submitted last may still run.
 #[track_caller]
 fn end_all_jobs(machine: &Machine) {
     let is_over = comes_true(|| {

@@ -16,7 +16,7 @@ const TURNS: u64 = 20;
 /// a cgroup in its call.
 const PART: u32 = 2;
 
-/// What the switch thread of a daemon has worked.
+/// CPU time of a daemon's switch thread.
 fn switch_thread_time(daemon: Pid) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.as_raw_nonzero())).expect("it lives");
     let text = |path: &std::path::Path, name| std::fs::read_to_string(path.join(name)).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Whoever reaches the control port holds places there: a node's daemon finds its way back nevertheless.
+//! Connections of strangers to the control port hold places there: a node's daemon finds its way back
+//! nevertheless.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};

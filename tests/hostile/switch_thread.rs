@@ -13,7 +13,7 @@ use crate::Machine;
 use crate::frames::{enrol, report};
 use crate::harness::{Running, await_that};
 
-/// Who is attacked, and who attacks.
+/// Number of the user who is attacked; the next is the one who attacks.
 const HONEST: usize = 0;
 const HOSTILE: usize = 1;
 

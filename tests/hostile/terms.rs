@@ -1,5 +1,5 @@
-//! What a user says of a job that runs already: it has no more of the machine for it than for one that it
-//! submits.
+//! Terms that a user states of a job that runs already: it has no more of the machine by them than by those
+//! of a job that it submits.
 
 use serde_json::{Value, json};
 

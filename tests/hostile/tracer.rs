@@ -1,4 +1,4 @@
-//! Who traces the processes of the same user gets no descriptor of root's daemon from a starter.
+//! Tracers of processes of the same user get no descriptor of root's daemon from a starter.
 
 use std::os::unix::fs::PermissionsExt;
 

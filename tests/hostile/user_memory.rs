@@ -1,5 +1,5 @@
-//! What the configuration gives a user's jobs of a node's memory (`memory_per_node`) they have together, by a
-//! cgroup of root's around them.
+//! Memory of a node that the configuration gives a user's jobs (`memory_per_node`): they have it together, by
+//! a cgroup of root's around them.
 
 use std::path::{Path, PathBuf};
 
@@ -49,8 +49,8 @@ fn line(machine: &Machine, user: usize, limit: &str, place: &str) -> String {
     )
 }
 
-/// What a front end has said. By version 1 a shell of the job may say that its child was killed, too,
-/// before it is killed itself.
+/// Lines of the front end. By version 1 a shell of the job may say that its child was killed, too, before it
+/// is killed itself.
 fn ours(errors: &str) -> Vec<&str> {
     errors.lines().filter(|line| line.starts_with("tutti run: ")).collect()
 }

@@ -311,7 +311,7 @@ fn without_own_modules(mut graph: Graph) -> Graph {
     graph
 }
 
-/// So no arrow runs upwards: a file takes from files below it, or from the module that it is a part of.
+/// Arrows never run upwards: a file takes from files below it, or from the module that it is a part of.
 #[test]
 fn import_circles_are_a_module_and_its_parts() {
     let mut broken = Vec::new();

@@ -14,7 +14,7 @@ use tutti_tests::{root, run};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What stands between the marks of a page about limits.
+/// Text between the marks of a page about limits.
 fn marked(text: &str) -> &str {
     let (_, behind) = text.split_once("<!-- limits: begin -->\n").expect("its first mark");
     behind.split_once("<!-- limits: end -->").expect("its last mark").0
@@ -63,7 +63,7 @@ fn setup_says_how_rust_comes_in_one_line() {
     assert!(ran.stderr.contains("needs Rust 1.") && ran.stderr.contains("rustup"), "{ran}");
 }
 
-/// What is wanted only, and cannot be had, stops nothing and is named.
+/// Tools that are only wanted, and cannot be had, stop nothing and are named.
 #[test]
 fn setup_goes_on_without_what_only_some_tests_need() {
     let scratch = tutti_tests::Scratch::new("setup-wanted");

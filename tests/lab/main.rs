@@ -15,7 +15,7 @@ use std::process::Command;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tutti_testkit::lab::Lab;
 
-/// Something that is made in the network namespace of a machine, such as a socket.
+/// Makes something, such as a socket, in the network namespace of a machine.
 fn made_at<T: Send + 'static>(lab: &Lab, node: u32, make: impl FnOnce() -> T + Send + 'static) -> T {
     let pid = lab.status().expect("it runs").nodes[node as usize].pid.expect("it is on");
     let namespace = File::open(format!("/proc/{pid}/ns/net")).expect("its namespace");

@@ -1,4 +1,4 @@
-//! What cannot be is said in one line.
+//! Refusals of what is impossible: each is said in one line.
 
 use std::process::Command;
 

@@ -15,10 +15,10 @@ mod table;
 
 use table::{Launcher, OPTIONS, Spec};
 
-/// What a command does with an option.
+/// Effect of an option on a command.
 #[derive(Clone, Copy)]
 enum Fate {
-    /// It does what it says, as this test shows.
+    /// Option that does what it says, as this test shows.
     Done(&'static str),
     /// One line says that it is ignored, and the job runs.
     Reported,
@@ -227,7 +227,7 @@ fn run(launcher: Launcher, folder: &Path, words: &[String]) -> Ran {
     tutti_tests::run(command.args(words).args(["-n", "1", "true"]).current_dir(folder), LIMIT)
 }
 
-/// There is no daemon: of `tutti submit` that is the next line.
+/// Checks that an option is ignored with a line. There is no daemon: of `tutti submit` that is the next line.
 #[track_caller]
 fn check_reported(launcher: Launcher, folder: &Path, option: &Spec, name: &str) {
     let words = written(option, name);

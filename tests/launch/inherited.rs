@@ -1,4 +1,4 @@
-//! What the caller of `mpiexec` ignores and blocks is inherited, and hinders no job.
+//! Signals that the caller of `mpiexec` ignores and blocks: they are inherited, and hinder no job.
 
 use std::process::Command;
 

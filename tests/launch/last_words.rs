@@ -1,4 +1,4 @@
-//! What a program has printed before it ends its job reaches the user, wherever it was called from and
+//! Output of a program before it ends its job: it reaches the user, wherever the end was called from and
 //! whatever other threads do.
 
 use std::path::Path;

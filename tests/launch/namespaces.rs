@@ -9,7 +9,7 @@ use tutti_tests::{Ran, Scratch, compile, compile_with, program};
 
 use crate::harness::run;
 
-/// What a container for each rank may have of its own.
+/// Namespaces that a container for each rank may have of its own.
 const NAMESPACES: [&[&str]; 3] = [
     &["unshare", "-U", "-r", "-p", "-f", "--mount-proc"],
     &["unshare", "-p", "-f"],

@@ -144,7 +144,7 @@ fn redeem(socket: OwnedFd) -> (OwnedFd, Option<Welcome>) {
     (socket, answer)
 }
 
-/// What a rank of a job on several nodes is given is enough to reach all others.
+/// Reaches all other ranks of a job on several nodes: what a rank is given is enough for it.
 fn exchange() {
     let job = Job::enter(attach().expect("a place"));
     let (rank, ranks) = (job.rank(), job.local_ranks());

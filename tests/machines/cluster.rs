@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A machine of which nothing is heard is soon lost.
 const SOON_LOST: [&str; 4] = ["--lost-after", "1", "--keep-for", "5"];
 
-/// Something that is done to a machine.
+/// Action on a machine.
 type Do = fn(&Machine<'_>);
 
 /// The state of a machine in the cluster's list.

@@ -17,8 +17,8 @@ const PROGRAMS: [(&str, &[&str]); 4] = [
     ("examples/shared/queue.c", &["100", "%"]),
 ];
 
-/// What a run of a program on so many machines, with so many ranks on each, prints behind the last colon: a
-/// digest of its result.
+/// Digest of a program's result, from behind the last colon of its output: of a run on so many machines, with
+/// so many ranks on each.
 #[track_caller]
 fn digest(
     machines: &Machines,

@@ -1,4 +1,4 @@
-//! What a job has counted: as performance variables (MPI 15.3), and as TUTTI_STATS prints it at the end.
+//! Counters of a job: as performance variables (MPI 15.3), and as TUTTI_STATS prints them at the end.
 
 use tutti_tests::{Scratch, compile, program, run};
 

@@ -25,7 +25,7 @@ const MPICH_TRIES: usize = 4;
 const MPICH_SHARES_CORES: [(&str, &str); 2] =
     [("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1"), ("MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD", "1000000000")];
 
-/// What each rank of a program prints, each into a file: MPICH's mpiexec mixes the lines of several ranks.
+/// Output of each rank of a program, each into a file: MPICH's mpiexec mixes the lines of several ranks.
 fn printed(
     mut mpiexec: Command,
     ranks: u32,

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 use tutti_tests::{Ran, Scratch, compile, program, run};
 
-/// Nothing here takes a tenth of it, even on a busy machine.
+/// Limit for a program: none takes a tenth of it, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs a compiled program on so many ranks.

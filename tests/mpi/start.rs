@@ -1,4 +1,4 @@
-//! What a process finds at its start: MPI_APPNUM, MPI_UNIVERSE_SIZE, the initial error handler.
+//! Facts that a process finds at its start: MPI_APPNUM, MPI_UNIVERSE_SIZE, the initial error handler.
 
 use std::process::Command;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tutti_testkit::{Need, has_command_for_part};
 use tutti_tests::{Scratch, dist, program, root, run};
 
-/// Nothing here takes a tenth of it, even on a busy machine.
+/// Limit for a program: none takes a tenth of it, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// One of the programs, linked with the native interface.
@@ -137,7 +137,7 @@ fn native_regions_keep_their_promises_inside_a_node_and_between_virtual_nodes() 
     keeps_its_promises("region_operations", "regions");
 }
 
-/// What is under way when its region is closed ends first, and nothing touches the memory afterwards.
+/// Operations under way when their region is closed end first, and nothing touches the memory afterwards.
 #[test]
 fn native_regions_are_closed_while_others_work_on_them() {
     keeps_its_promises("closing", "closing");
@@ -182,7 +182,7 @@ fn native_multicast_keeps_its_promises_inside_a_node_and_between_virtual_nodes()
     keeps_its_promises("multicast", "multicast");
 }
 
-/// Nothing counts the tasks, which start each other; the status is as the program chooses.
+/// Tasks start each other, and nothing counts them; the status is as the program chooses.
 // Paper: S22
 #[test]
 fn native_termination_reaches_every_rank_once() {

@@ -47,7 +47,7 @@ fn figure(text: &str, name: &str) -> u64 {
     numbers.sum()
 }
 
-/// What the ranks have refused by reason: what comes so far has passed the packets' checks.
+/// Refusals of the ranks by reason: what comes so far has passed the packets' checks.
 fn by_reason(text: &str, name: &str) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for line in text.lines().filter(|line| line.contains("\"datagrams\"")) {
@@ -59,7 +59,7 @@ fn by_reason(text: &str, name: &str) -> BTreeMap<String, u64> {
     sums
 }
 
-/// What the ranks of one job counted together, or those of several.
+/// Counts of the ranks of one job together, or of those of several.
 #[derive(Default, Debug)]
 struct Counted {
     sent: u64,
@@ -68,7 +68,7 @@ struct Counted {
     strangers: u64,
     dropped: u64,
     forged: u64,
-    /// What this process has sent to them, as a stranger.
+    /// Number of datagrams that this process has sent to them, as a stranger.
     strange: u64,
     refused_operations: BTreeMap<String, u64>,
     wrong_records: BTreeMap<String, u64>,
@@ -103,7 +103,7 @@ struct Checked {
     /// How it is found among processes.
     name: &'static str,
     rounds: &'static str,
-    /// What it says at its end.
+    /// Text that the program prints at its end.
     says: &'static str,
 }
 

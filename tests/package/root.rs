@@ -109,8 +109,8 @@ impl Root {
         self.run(&["bash", "-c", line]).expect_success().stdout
     }
 
-    /// What the layer has that this machine has not, each with its kind, mode and target: all but the lists
-    /// of the package manager, its logs, and folders that are there without the layer.
+    /// Entries that the layer has and this machine has not, each with its kind, mode and target: all but the
+    /// lists of the package manager, its logs, and folders that are there without the layer.
     #[track_caller]
     pub(crate) fn changes(&self) -> BTreeSet<String> {
         // The process that has made the namespaces sees the layer itself.

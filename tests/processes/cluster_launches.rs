@@ -99,7 +99,7 @@ fn launches_on_two_nodes_find_a_name_though_a_daemon_was_killed_since() {
     assert_eq!((status, &*errors, &*lines.join(" ")), (0, "", "found accepted"));
 }
 
-/// It gets a starter, whose server keeps the name: by the daemon of its node.
+/// Starter of the program, made by the daemon of its node: its server keeps the name.
 #[test]
 fn program_without_mpiexec_publishes_a_name_for_other_nodes() {
     let Some(sides) = Sides::new("launches-far-alone") else { return };
@@ -114,7 +114,7 @@ fn program_without_mpiexec_publishes_a_name_for_other_nodes() {
     assert_eq!((status, &*errors, &*lines.join(" ")), (0, "", "found accepted"));
 }
 
-/// Whoever has read the port's name somewhere is another user still.
+/// Another user who has read the port's name somewhere is another user still.
 #[test]
 fn launch_on_another_node_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {

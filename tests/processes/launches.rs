@@ -93,7 +93,7 @@ const SIDES: [[&str; 2]; 4] = [
     ["--virtual-nodes 2 -n 2", "--virtual-nodes 2 -n 2"],
 ];
 
-/// What stands in a file that another program writes under its last name.
+/// Waits for a file that another program writes under its last name, and gives its text.
 fn await_port(file: &str) -> String {
     let until = Instant::now() + LIMIT;
     loop {
@@ -340,7 +340,7 @@ fn launch_refuses_strangers_and_forged_names_and_takes_the_next() {
     assert_eq!((&*ran.stdout, &*ran.stderr), ("refused\n", ""), "{ran}");
 }
 
-/// Its opener refuses strangers meanwhile; the user ends it, and nothing of it is left.
+/// Opener of the launch, which refuses strangers meanwhile; the user ends it, and nothing of it is left.
 #[test]
 fn launch_that_nobody_connects_to_waits_and_ends_by_ctrl_c() {
     let launches = Launches::new("launches-nobody");

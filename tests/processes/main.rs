@@ -19,7 +19,7 @@ use tutti_testkit::await_that;
 use tutti_tests::users::Users;
 use tutti_tests::{Ran, Scratch, compile, program, run};
 
-/// Nothing here takes a tenth of it on a free machine.
+/// Limit for a program: none takes a tenth of it on a free machine.
 const LIMIT: Duration = Duration::from_secs(100);
 
 #[track_caller]

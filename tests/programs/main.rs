@@ -294,7 +294,7 @@ fn kernel_heat_verifies() {
     kernel("plate", &[1, 4, 9]);
 }
 
-/// Those of `make bench`, with its options: one that does not compile leaves out a whole MPI.
+/// Programs of `make bench`, with its options: one that does not compile leaves out a whole MPI.
 #[test]
 fn bench_programs_compile_without_a_warning() {
     let scratch = Scratch::new("bench-programs");

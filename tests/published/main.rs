@@ -23,7 +23,7 @@ use tutti_testkit::{Need, skip_part};
 use tutti_tests::users::Users;
 use tutti_tests::{Scratch, program, root, run};
 
-/// Nothing here takes a tenth of it, even on a busy machine.
+/// Limit for a program: none takes a tenth of it, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[track_caller]
@@ -107,7 +107,7 @@ fn published_regions_keep_their_rights() {
     service.end();
 }
 
-/// Whoever has the descriptor of memory that may be read cannot write it, also as the owner's user.
+/// Descriptors of memory that may be read do not let their holders write it, also as the owner's user.
 #[test]
 fn published_memory_for_readers_cannot_be_written_by_its_descriptor() {
     let service = Service::start("attack", mpiexec());
@@ -223,7 +223,7 @@ fn published_region_slows_down_a_client_that_floods_it() {
     service.end();
 }
 
-/// What is no question ends the connection, and nothing else.
+/// Rubbish, which is no question, ends the connection, and nothing else.
 #[test]
 fn published_region_survives_rubbish() {
     let service = Service::start("rubbish", mpiexec());
@@ -256,7 +256,7 @@ fn published_region_survives_rubbish() {
     service.end();
 }
 
-/// Nothing of a job is left: no name, no process.
+/// Ends a job, and finds nothing left of it: no name, no process.
 #[test]
 fn published_regions_end_with_their_job() {
     let service = Service::start("end", mpiexec());

@@ -70,7 +70,7 @@ impl Service {
         assert!(ran.stdout.contains(&format!("{what}: ok\n")), "{ran}");
     }
 
-    /// What opening a region gives.
+    /// Status that opening a region gives.
     #[track_caller]
     fn status(&self, mut command: Command) -> i32 {
         let ran = run(&mut command, LIMIT).expect_success();
@@ -218,7 +218,7 @@ fn server_of(job: &Running) -> Pid {
     job.mark.processes().into_iter().find(is_server).expect("the server of its regions")
 }
 
-/// What the daemon of a node gives this process for a region.
+/// Answer of a node's daemon to this process about a region.
 #[track_caller]
 fn ask_daemon(socket: &Path, wanted: &Wanted) -> Given {
     let mut stream = UnixStream::connect(socket.with_extension("regions")).expect("the daemon's socket");

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 use tutti_tests::{Ran, Scratch, compile, compile_with, program, run};
 
-/// Nothing here takes a tenth of it, even on a busy machine.
+/// Limit for a program: none takes a tenth of it, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn oshrun(pes: u32, path: &Path) -> Command {

@@ -1,4 +1,4 @@
-//! What the listing commands say: nodes, the partition, the configuration, and forms that tools rely on.
+//! Output of the listing commands: nodes, the partition, the configuration, and forms that tools rely on.
 
 use crate::Slurm;
 

@@ -22,7 +22,7 @@ use harness::await_that;
 
 /// A cluster, and Slurm's commands in its folder.
 pub struct Slurm {
-    /// Its daemons.
+    /// Cluster of the daemons.
     pub cluster: Cluster,
 }
 

@@ -1,4 +1,4 @@
-//! What is refused: one line, Slurm's status, and nothing submitted.
+//! Refusals: one line, Slurm's status, and nothing submitted.
 
 use crate::Slurm;
 

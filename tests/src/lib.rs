@@ -1,4 +1,4 @@
-//! What the whole-system tests share: where the installation tree stands, how a program is run with a time
+//! Base of the whole-system tests: where the installation tree stands, how a program is run with a time
 //! limit, and how C programs are compiled with our `mpicc`.
 //!
 //! A test calls [`dist`] for the tree that `make` leaves, builds a [`Command`] on it and hands it to [`run`].
@@ -86,7 +86,7 @@ pub const CONFORMANCE: [&str; 19] = [
     "wildcards",
 ];
 
-/// What a program that [`run`] started left behind.
+/// Status and output of a program that [`run`] started.
 pub struct Ran {
     /// How it ended.
     pub status: ExitStatus,

@@ -13,10 +13,10 @@ use crate::{Ran, Scratch, compile_by, compile_with, run};
 /// A program on crowded machines; nothing takes a hundredth of it on a free one. Beside programs that
 /// compute each message waits for the slices of others: what takes half a second takes a minute beside eight.
 const LIMIT: Duration = Duration::from_secs(200);
-/// So many lines of each daemon's log are shown when a test fails.
+/// Number of lines of each daemon's log that are shown when a test fails.
 const LAST_LINES: usize = 40;
 
-/// What a program does on machines, and how it says that all was right.
+/// Case of a program on machines, and how it says that all was right.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
     /// `mpicc`, `oshcc`.
@@ -34,14 +34,14 @@ pub struct Case<'a> {
 /// A cluster of machines that ends with its test.
 #[derive(Debug)]
 pub struct Machines {
-    /// Its lab.
+    /// Lab that the machines are in.
     pub lab: Lab,
     scratch: Scratch,
 }
 
 impl Machines {
-    /// So many machines on plain cables, with these options of all daemons; none, and the test is counted as
-    /// skipped, where there can be no lab.
+    /// Starts so many machines on plain cables, with these options of all daemons; none, and the test is
+    /// counted as skipped, where there can be no lab.
     #[track_caller]
     pub fn up(name: &str, nodes: u32, options: &[&str]) -> Option<Self> {
         Self::up_by(name, &Lab::plan(nodes), options)

@@ -66,7 +66,7 @@ impl Users {
         self.programs = to;
     }
 
-    /// Their uids, each also the gid of its user.
+    /// Uids of the users, each also the gid of its user.
     pub fn uids(&self) -> &[u32] {
         &self.uids
     }

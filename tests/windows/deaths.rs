@@ -36,7 +36,7 @@ fn window_rank_that_is_killed_inside_a_fence_ends_the_job_in_one_line() {
     ends_with_one_line("fence", 1);
 }
 
-/// It stands anywhere in its own operations, also behind a closed gate.
+/// Death of a rank anywhere in its own operations, also behind a closed gate.
 #[test]
 fn window_rank_that_is_killed_among_atomics_ends_the_job_in_one_line() {
     ends_with_one_line("atomics", 8);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tutti_testkit::{Need, skip_part};
 use tutti_tests::{Ran, Scratch, compile, program, run};
 
-/// Nothing here takes a tenth of it on a free machine.
+/// Limit for a program: none takes a tenth of it on a free machine.
 const LIMIT: Duration = Duration::from_secs(100);
 
 fn compiled(scratch: &Scratch, name: &str) -> PathBuf {
