@@ -1,4 +1,4 @@
-//! What a daemon thinks, without sockets, processes or a clock: [`Core::handle`] takes what happened and
+//! Decisions of a daemon, without sockets, processes or a clock: [`Core::handle`] takes what happened and
 //! when, and gives what is to be done. `crate::shell` does it; a simulator can do as if.
 //!
 //! | part | on | what it holds |
@@ -80,7 +80,7 @@ pub(crate) use services::SERVICES_MAX;
 use services::Services;
 use tunnel::Tunnels;
 
-/// So often time passes at least where ranks run and nothing changes.
+/// Longest time between two ticks where ranks run and nothing changes.
 const TICK_STEADY_MS: u64 = 1000;
 
 /// Between the order to end all daemons and one's own end, in ms: it must be heard below, and the ends of
@@ -170,7 +170,7 @@ impl Core {
         core
     }
 
-    /// Something happened.
+    /// Handles what happened.
     pub fn handle(&mut self, now: impl Into<Clocks>, event: Event) {
         let passed_ms = self.local.set_clocks(now.into());
         if passed_ms >= self.local.config.lost_ms {
@@ -212,7 +212,7 @@ impl Core {
             && self.leaving_ms.is_none()
     }
 
-    /// What is to be done next.
+    /// Takes the action that is to be done next.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
@@ -227,24 +227,24 @@ impl Core {
         self.local.members.as_ref().map_or(0, |members| members.alive().count())
     }
 
-    /// This is the controller, and all nodes are of its machine.
+    /// Whether this is the controller, and all nodes are of its machine.
     pub fn is_of_one_machine(&self) -> bool {
         self.local.is_of_one_machine()
     }
 
-    /// What every user of the machine may know of the jobs that are not over.
+    /// Rows of the jobs that are not over, with what every user of the machine may know of them.
     #[must_use]
     pub fn public_rows(&self, with_arguments: bool) -> Vec<PublicRow> {
         let controller = self.controller.as_ref();
         controller.map_or_else(Vec::new, |it| it.public_rows(&self.local, &self.relay, with_arguments))
     }
 
-    /// Nothing of any job is left here.
+    /// Whether nothing of any job is left here.
     pub fn is_idle(&self) -> bool {
         self.parts.is_empty() && self.origin.is_idle()
     }
 
-    /// This user's program is the front end of a job.
+    /// Whether this user's program is the front end of a job.
     pub fn is_front_end(&self, client: ClientId) -> bool {
         self.origin.is_front_end(client) || self.tunnels.has_near(client)
     }
@@ -371,7 +371,7 @@ impl Core {
         }
     }
 
-    /// What all jobs of a user may have of this node's memory, in bytes, and where that is written; none: no
+    /// Memory of this node that all jobs of a user may have, in bytes, and where that is written; none: no
     /// limit.
     pub fn memory_per_node(&self, uid: u32) -> Option<(u64, String)> {
         self.local.memory_per_node(uid)
@@ -452,7 +452,7 @@ impl Core {
         self.pass_on(to, me, body);
     }
 
-    /// What cannot be passed on now is dropped: whoever said it says it again.
+    /// Passes a message on to the next node on its way, or drops it: whoever said it says it again.
     fn pass_on(&mut self, to: NodeId, from: NodeId, body: Routed) {
         let (Some(me), Some(members)) = (self.local.me, &self.local.members) else { return };
         let Some(hop) = members.hop(me, to) else { return };
@@ -644,7 +644,7 @@ impl Core {
         self.leaving_ms = Some(self.local.now_ms + LEAVE_MS);
     }
 
-    /// What has changed goes where it is needed: once, however many things have changed.
+    /// Sends what has changed to where it is needed: once, however many things have changed.
     fn flush(&mut self) {
         // The controller turns states into orders, orders change parts, and parts of this node have states.
         for _ in 0..8 {

@@ -1,4 +1,4 @@
-//! What a daemon's thinking gives out.
+//! Actions that a daemon's core asks for.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::ids::{ClientId, LinkId};
 use crate::members::NodeId;
 use crate::message::{Answer, JobId, Launch, Message, RegionClient, User};
 
-/// What is to be done.
+/// Action for the shell to carry out.
 #[derive(Debug)]
 pub enum Action {
     /// Connect to a daemon.
@@ -31,7 +31,7 @@ pub enum Action {
     ToClient(ClientId, Vec<u8>),
     /// A front end that was stopped is to go on.
     Continue(ClientId),
-    /// Nothing more is said to this user.
+    /// Say nothing more to this user.
     Release(ClientId),
     /// Start a starter and give it this job.
     Start(JobId, std::sync::Arc<Launch>, Box<Job>),
@@ -44,7 +44,7 @@ pub enum Action {
     /// Kill a starter, if it lives; its death ends what it has started. Nothing of the job is kept here any
     /// more.
     End(JobId),
-    /// Something for the switch thread.
+    /// Give this command to the switch thread.
     Gang(Command),
     /// The ranks of a job run here: the switch thread is told of them, and of the cgroups that the kernel
     /// says they are in.
@@ -55,13 +55,13 @@ pub enum Action {
     RecordStarter(JobId, Box<StarterRecord>),
     /// Keep this for the case that the daemon dies while a job's output is being written.
     RecordOutput(JobId, Box<Journal>),
-    /// It is not needed any more.
+    /// Remove what was kept of a job's output: it is not needed any more.
     ForgetOutput(JobId),
     /// Start a writer, as this user with these groups, for the output files of a job.
     OpenFiles(JobId, User, Vec<u32>, Box<Open>),
     /// Frames for it.
     WriteFiles(JobId, Vec<u8>),
-    /// It may go.
+    /// Let the writer go.
     CloseFiles(JobId),
     /// On the controller: keep a job that waits for nodes, for the controller after this one; none: it waits
     /// no more.
@@ -76,11 +76,11 @@ pub enum Action {
     LimitUsers,
     /// On the controller: read the configuration anew; for this question, or because of a signal.
     Reload(Option<(NodeId, u64)>),
-    /// Something for the log of events.
+    /// Add an entry to the log of events.
     Log(JobEvent),
-    /// What a node's switch thread has done, for the log of turns.
+    /// Add what a node's switch thread has done to the log of turns.
     LogTurns(NodeTurns),
-    /// What the board says of a node, measured so many ms ago.
+    /// Show a node on the board, as it was measured so many ms ago.
     ShowNode(NodeId, Box<(tutti_shm::board::Node, tutti_shm::board::Running)>, u64),
     /// Answer a program that wants a region of another node.
     GiveRegion(ClientId, Given),
@@ -108,13 +108,13 @@ pub struct Residents {
     pub number: u64,
     /// Whose it is.
     pub user: u32,
-    /// Who answers for that user.
+    /// User who answers for that user.
     pub account: u32,
     /// As the starter says, in order of ranks.
     pub pids: Vec<u32>,
     /// The starter has bound each to one core.
     pub bound: bool,
-    /// It is a filler.
+    /// Whether it is a filler.
     pub fill: bool,
 }
 
@@ -123,7 +123,7 @@ pub struct Residents {
 pub struct NodeTurns {
     /// The node, by name.
     pub node: String,
-    /// What was done there.
+    /// Turns of that node.
     #[serde(flatten)]
     pub turns: TurnBatch,
 }

@@ -26,7 +26,7 @@ const LINE_HEAD_BYTES_MAX: usize = 24;
 #[derive(Debug, Default)]
 pub(super) struct BoardLines {
     lines: BTreeMap<NodeId, Known>,
-    /// What is at the other end of a link, and with which node it goes on.
+    /// Words that the other end of each link has, and the node with which the next lines begin.
     sent: BTreeMap<LinkId, (BTreeMap<NodeId, Words>, u64)>,
 }
 
@@ -85,7 +85,7 @@ impl BoardLines {
         self.sent.retain(|link, _| links.contains(link));
     }
 
-    /// Who the list says to be lost is so on the board.
+    /// Marks nodes on the board as lost that are so by the list.
     fn mark_lost(&mut self, local: &LocalNode, out: &mut Outbox) {
         let Some(members) = &local.members else { return };
         for (node, known) in &mut self.lines {
@@ -153,7 +153,7 @@ impl BoardLines {
         }
     }
 
-    /// Whoever is at the other end of a new link knows nothing.
+    /// Forgets what the other end of a link knew: behind a new link nothing is known.
     pub(super) fn forget_link(&mut self, link: LinkId) {
         self.sent.remove(&link);
     }

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the clocks of a machine show.
+/// Readings of the clocks of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clocks {
     /// In ms since 1970, as the machine is set.
@@ -27,22 +27,22 @@ impl From<u64> for Clocks {
 pub struct Elapsed {
     /// Up to [`Self::since_ms`], or in all.
     pub ms: u64,
-    /// It goes on since then, by the boot time of whoever has this; 0 on a link.
+    /// Boot time since which it goes on, by the clock of whoever has this; 0 on a link.
     pub since_ms: Option<u64>,
 }
 
 impl Elapsed {
-    /// It begins, or goes on.
+    /// Begins, or goes on.
     pub fn start(&mut self, boot_ms: u64) {
         self.since_ms.get_or_insert(boot_ms);
     }
 
-    /// It pauses.
+    /// Pauses.
     pub fn stop(&mut self, boot_ms: u64) {
         *self = Elapsed { ms: self.at(boot_ms), since_ms: None };
     }
 
-    /// What it has come to by then.
+    /// Time that has elapsed by then, in ms.
     #[must_use]
     pub fn at(&self, boot_ms: u64) -> u64 {
         self.ms.saturating_add(self.since_ms.map_or(0, |since_ms| boot_ms.saturating_sub(since_ms)))

@@ -1,4 +1,4 @@
-//! What a daemon is told at its start, and the times that follow from it.
+//! Parameters that a daemon is given at its start, and the times that follow from them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::record::{Queued, StarterRecord};
 use crate::members::{About, NodeId};
 use crate::message::JobId;
 
-/// So often time passes at least, while there is something to do.
+/// Longest time between two ticks while there is something to do.
 pub const TICK_MS: u64 = 100;
 /// A link says Alive at most so rarely: others may hold a shorter silence for a death.
 const ALIVE_MS_MAX: u64 = 1250;
@@ -23,29 +23,29 @@ const ALIVE_MS_MAX: u64 = 1250;
 pub struct Loaded {
     /// The sections of the cluster.
     pub text: Arc<str>,
-    /// What follows from them at admission.
+    /// Rules of admission that follow from them.
     pub rules: Rules,
     /// How long a row runs, in ns.
     pub slice_ns: u64,
-    /// What holds for the cluster, for people.
+    /// Settings of the cluster, for people.
     pub settings: Vec<Setting>,
-    /// What a keeper is to know, a line each.
+    /// Notes for the keeper of the cluster, a line each.
     pub notes: Vec<String>,
 }
 
-/// What a controller keeps of nodes, by name.
+/// Records that a controller keeps of nodes, by name.
 #[derive(Clone, Debug, Default)]
 pub struct KnownNodes {
-    /// Those that are drained.
+    /// Nodes that are drained.
     pub drains: BTreeMap<String, Drained>,
     /// The number of each.
     pub numbers: BTreeMap<String, NodeId>,
 }
 
-/// What a daemon is told at its start.
+/// Parameters that a daemon is given at its start.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What it says of itself.
+    /// Description of this node.
     pub about: About,
     /// Where the controller is; none: it is the controller.
     pub controller: Option<std::net::SocketAddr>,
@@ -62,9 +62,9 @@ pub struct Config {
     /// The incarnation of the incarnation before this one, if all that is left of what it has begun is in
     /// `starters`.
     pub before: Option<u64>,
-    /// What an earlier incarnation has kept of its starters.
+    /// Records that an earlier incarnation has kept of its starters.
     pub starters: Vec<(JobId, StarterRecord)>,
-    /// What an earlier incarnation has kept of the output files of jobs that were submitted here.
+    /// Journals that an earlier incarnation has kept of the output files of jobs submitted here.
     pub journals: Vec<(JobId, Journal)>,
     /// On the controller: the jobs that waited for nodes in an earlier incarnation of it.
     pub queued: Vec<(JobId, Queued)>,
@@ -76,11 +76,11 @@ pub struct Config {
     pub policy: Policy,
     /// On the controller: the configuration of the cluster.
     pub loaded: Loaded,
-    /// What holds for this node, for people.
+    /// Settings of this node, for people.
     pub settings: Vec<Setting>,
-    /// What a user is called, for lines that say who did it.
+    /// Name of a user, for lines that say who did something.
     pub user_name: fn(u32) -> Option<String>,
-    /// What a group is called, for its limits and shares.
+    /// Name of a group, for its limits and shares.
     pub group_name: fn(u32) -> Option<String>,
 }
 
@@ -90,12 +90,12 @@ impl Config {
         std::mem::take(&mut self.known_nodes)
     }
 
-    /// So often each link is told that we live.
+    /// Interval at which each link is told that we live.
     pub fn alive_ms(&self) -> u64 {
         (self.lost_ms / 4).clamp(TICK_MS / 2, ALIVE_MS_MAX)
     }
 
-    /// Who is told now need not be told a little later.
+    /// Least time between two such words on a link: who is told now need not be told a little later.
     pub(super) fn nearly_alive_ms(&self) -> u64 {
         self.alive_ms() * 3 / 4
     }

@@ -25,15 +25,15 @@ use crate::message::Routed;
 /// A node says again which version it has, in ms.
 const REPEAT_MS: u64 = 30_000;
 
-/// What a node has of it.
+/// Copy of the cluster's configuration that a node keeps.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// What was last given to be written.
+    /// Text that was last given to be written.
     wanted: Option<Arc<str>>,
     /// The version that is on the disk.
     version: Option<u64>,
     sent_ms: u64,
-    /// What the kernel of this node was last given to see to; none: nothing since the daemon began.
+    /// Rules that the kernel of this node was last given to see to; none: nothing since the daemon began.
     given: Option<Arc<Rules>>,
 }
 
@@ -55,7 +55,7 @@ impl Kept {
         }
     }
 
-    /// It is on the disk.
+    /// Notes that the text is on the disk, and tells the controller.
     pub(super) fn handle_kept(&mut self, local: &LocalNode, out: &mut Outbox, text: &str) {
         if self.wanted.as_deref() == Some(text) {
             self.version = Some(settings::version(text));

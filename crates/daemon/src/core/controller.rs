@@ -81,7 +81,7 @@ const JOB_ENDED: &str = "its job is ended";
 /// Exit status of what is killed.
 const KILLED: u8 = 128 + 9;
 
-/// What the controller knows.
+/// State of the controller.
 #[derive(Debug)]
 pub(super) struct Controller {
     jobs: Jobs,
@@ -95,7 +95,7 @@ pub(super) struct Controller {
     rules: Rules,
     /// The version of the configuration that each node has stored.
     versions: BTreeMap<NodeId, u64>,
-    /// What jobs and users have had, as the switch thread has said last.
+    /// Last report of the switch thread, on what jobs and users have had.
     served: ServedReport,
     drains: drains::Drains,
     /// Jobs that are connected to each other, as the scheduler knows it.
@@ -141,7 +141,7 @@ impl Controller {
         self.jobs.is_busy()
     }
 
-    /// What every user of the machine may know of the jobs that are not over.
+    /// Rows of the jobs that are not over, with what every user of the machine may know of them.
     pub(super) fn public_rows(
         &self,
         local: &LocalNode,
@@ -391,7 +391,7 @@ impl Controller {
         }
     }
 
-    /// Nothing of a job is left after its script, and nothing goes on when it is being ended.
+    /// Ends the steps of a job whose script is over, or which is being ended itself.
     pub(super) fn end_steps_of_ended(
         &mut self,
         local: &LocalNode,
@@ -530,7 +530,7 @@ impl Controller {
         }
     }
 
-    /// What jobs have waited for may have come.
+    /// Releases jobs for which what they have waited for may have come.
     pub(super) fn release_waiting(&mut self, local: &LocalNode, out: &mut Outbox) {
         self.release_held(local, out);
         self.settle_dependencies(local, out);

@@ -1,4 +1,4 @@
-//! What users and groups may have (`[limits]` of the configuration), and what queues give.
+//! Limits of users and groups (`[limits]` of the configuration), and what queues give.
 //!
 //! ```text
 //! submitted --never possible--> refused, one line with the limit and its place
@@ -25,7 +25,7 @@ use crate::message::{Account, Change, Host, JobId, Launch, Submit, User};
 use tutti_protocol::config::schema::MEMORY_PER_NODE;
 use tutti_protocol::config::values::duration_text;
 
-/// What a job, or all jobs of somebody, have of what is limited.
+/// Amounts that a job, or all jobs of somebody, have of what is limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Use {
     ranks: u64,
@@ -35,7 +35,7 @@ struct Use {
     jobs: u64,
 }
 
-/// Those that are counted, by their names in the file.
+/// Amounts that are counted, by their names in the file.
 const COUNTED: [&str; 5] = ["ranks", "slots", "nodes", "memory", "jobs"];
 
 impl Use {
@@ -304,7 +304,7 @@ impl Controller {
         Ok(())
     }
 
-    /// What is asked for is more than the user may ever have.
+    /// Refuses a demand for more than the user may ever have.
     ///
     /// # Errors
     /// A text for the user.
@@ -447,7 +447,7 @@ impl Controller {
         None
     }
 
-    /// What the jobs have that the scheduler has been asked for, or that run.
+    /// Amounts that the jobs have that the scheduler has been asked for, or that run.
     fn used(&self, members: &Members, scope: &Scope, user: User) -> Use {
         let mut sum = Use::default();
         for job in self.jobs.records.values().filter(|job| !job.over && is_in(scope, user, job.launch.user)) {

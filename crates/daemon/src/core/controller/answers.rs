@@ -11,7 +11,7 @@ const ANSWERS_MAX: usize = 4096;
 /// A question: the node that asks it, and its number there.
 pub(in crate::core) type Requester = (NodeId, u64);
 
-/// Who asks, and as which user.
+/// Origin of a question: who asks, and as which user.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::core) struct Asker {
     pub(in crate::core) requester: Requester,
@@ -32,7 +32,7 @@ impl Answers {
         }
     }
 
-    /// What was answered to this question.
+    /// Answer that was given to this question.
     pub(super) fn get(&self, requester: Requester) -> Option<&Answer> {
         self.answers.iter().rev().find(|(known, _)| *known == requester).map(|(_, answer)| answer)
     }

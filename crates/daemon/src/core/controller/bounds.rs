@@ -1,5 +1,5 @@
-//! What the controller holds of a user: his jobs that are not over, with all that he has said of them, have
-//! room up to a bound.
+//! Bounds of what the controller holds of a user: his jobs that are not over, with all that he has said of
+//! them, have room up to a bound.
 //!
 //! | what | at most |
 //! |---|---|

@@ -25,14 +25,14 @@ use crate::message::{After, EndKind, JobId};
 const NAMED_MAX: usize = 4;
 
 impl JobRecord {
-    /// Those that are not over.
+    /// Dependencies on jobs that are not over.
     fn awaited(&self) -> impl Iterator<Item = &After> {
         let over = self.queued.as_ref().map(|queued| &queued.over);
         let after = self.launch.batch.after.iter();
         after.filter(move |after| over.is_some_and(|over| !over.contains_key(&after.job)))
     }
 
-    /// Those that it was to wait for.
+    /// Jobs that it was to wait for.
     pub(super) fn named_before(&self) -> impl Iterator<Item = JobId> {
         self.launch.batch.after.iter().map(|after| after.job)
     }
@@ -85,7 +85,7 @@ impl JobRecord {
 }
 
 impl Jobs {
-    /// Those of them that are over.
+    /// Outcomes of those of the jobs that are over.
     pub(super) fn outcomes(&self, after: &[After]) -> BTreeMap<JobId, Outcome> {
         let over = after.iter().filter_map(|after| {
             let job = self.records.get(&after.job).filter(|job| job.is_done())?;

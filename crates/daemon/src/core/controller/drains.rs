@@ -83,7 +83,7 @@ impl Drains {
 /// Steps that follow when a change is kept, or cannot be.
 pub(in crate::core) struct Kept {
     pub(in crate::core) actions: Vec<Action>,
-    /// Who has asked, and what it is answered.
+    /// Node that has asked, and what it is answered.
     pub(in crate::core) answer: (NodeId, Routed),
 }
 

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use super::answers::Requester;
 use crate::message::JobId;
 
-/// What follows when the file of a job is written.
+/// Step that follows when the file of a job is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Filing {
     /// The job is new: its user gets its number.
     New(Requester),
-    /// Its user has changed it, and hears that it is so.
+    /// A change by the job's user, who hears that it is so.
     Changed(Requester),
     /// A new task of this array, whose file comes behind those of all its tasks.
     Task(JobId),
@@ -18,7 +18,7 @@ pub(super) enum Filing {
     Outcomes(Vec<JobId>),
     /// A change, after which no answer is sent.
     Noted,
-    /// This job, which it waits for, is over: it may be forgotten.
+    /// The end of this job, for which it waits: that one may be forgotten.
     Over(JobId),
     /// The job takes the place of this one; its user hears its number.
     Again(JobId, Option<Requester>),
@@ -90,7 +90,7 @@ impl Filings {
         self.filings.values().flatten().any(is_one)
     }
 
-    /// This question is answered when a file is written.
+    /// Whether this question is answered when a file is written.
     pub(super) fn answers(&self, requester: Requester) -> bool {
         self.filings.values().flatten().any(|filing| filing.requester() == Some(requester))
     }

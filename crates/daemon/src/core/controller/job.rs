@@ -36,14 +36,14 @@ const CAUSE_BYTES_MAX: usize = 1 << 10;
 /// A directory of a job that is over: no path is longer.
 const DIRECTORY_BYTES_MAX: usize = 4 << 10;
 
-/// What a user was told of a part.
+/// Reports that a user was given of a part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reported {
     warnings: usize,
     ended: usize,
-    /// It has ended, and whatever it says now of why is a consequence.
+    /// Whether it has ended: whatever it says now of why is a consequence.
     ending: bool,
-    /// It is put out there, as a filler.
+    /// Why it is put out there, as a filler.
     put_out: Option<PutOut>,
 }
 
@@ -51,10 +51,10 @@ struct Reported {
 #[derive(Debug)]
 pub(super) struct Taking {
     pub(super) number: u64,
-    /// Who has asked: node, number of the question; nobody: the controller itself, since all ranks are still.
+    /// Questions that wait for it: node, number; none: the controller itself asks, since all ranks are still.
     pub(super) requesters: Vec<Requester>,
     pub(super) since_ms: u64,
-    /// What the nodes have seen, as soon as all have.
+    /// Views of the nodes, as soon as all have seen.
     pub(super) seen: Option<Vec<String>>,
 }
 
@@ -82,11 +82,11 @@ pub(super) struct JobRecord {
     pub(super) ender: Option<NodeId>,
     /// A user asked for its end.
     pub(super) by_user: bool,
-    /// It outlives its origin.
+    /// Whether it outlives its origin.
     pub(super) detached: bool,
     pub(super) reported_started: bool,
     pub(super) reported_suspended: bool,
-    /// What was told of parts, by node.
+    /// Reports given of its parts, by node.
     reported: BTreeMap<NodeId, Reported>,
     /// Counts of the ranks of each part, if its user wants to know.
     counted: BTreeMap<NodeId, Counted>,
@@ -97,11 +97,11 @@ pub(super) struct JobRecord {
     pub(super) received: u64,
     pub(super) sent_ms: u64,
     pub(super) over: bool,
-    /// It is over, and its origin has written its output.
+    /// Whether it is over, and its origin has written its output.
     done: bool,
-    /// What the last end report says, by node.
+    /// Lengths of output that the last end report says, by node.
     pub(super) written: Option<Vec<(NodeId, u64)>>,
-    /// This controller has chosen its nodes, so all that became of it since is known here.
+    /// Whether this controller has chosen its nodes, so all that became of it since is known here.
     chosen: bool,
     /// Until when nodes that are not there may say what is left of a job of an earlier controller.
     pub(super) adopted_until_ms: Option<u64>,
@@ -115,26 +115,26 @@ pub(super) struct JobRecord {
     pub(super) last_hold: u64,
     /// Whether its ranks wait for each other for ever.
     pub(super) stuck: Stuck,
-    /// It is idle, and what its user wants done then has been done.
+    /// Whether it is idle, and what its user wants done then has been done.
     pub(super) idle_acted: bool,
     /// Pids by node, for the list.
     pub(super) pids: Vec<(NodeId, Vec<u32>)>,
-    /// It has no nodes yet.
+    /// Wait of a job that has no nodes yet.
     pub(super) queued: Option<Waits>,
     /// Launches that its ranks are connected to, by their public numbers, as its starters say; and its own.
     pub(super) connected: BTreeSet<u64>,
     /// Lines that the log of events has of that.
     pub(super) connection_lines: u32,
     pub(super) public: u64,
-    /// Who waits for its end: the node, and the question.
+    /// Requesters that wait for its end: the node, and the question.
     pub(super) waiters: BTreeSet<Requester>,
     /// Slices that it has had, as the switch thread has said last.
     pub(super) turns: u64,
-    /// Its weight beside the others, in thousandths, in the same way.
+    /// Weight of the job beside the others, in thousandths, in the same way.
     pub(super) effective_milli: u64,
     /// How much of its slots' time it uses, in thousandths, if that is known.
     pub(super) busy_permille: Option<u32>,
-    /// What is with the files of its output, as its origin has said last.
+    /// State of the files of its output, as its origin has said last.
     pub(super) output: OutputState,
     absence: Absence,
 }
@@ -243,7 +243,7 @@ impl JobRecord {
         self.record_status(status);
     }
 
-    /// Its front end has left it alone: the job outlives its origin, which awaits nobody.
+    /// Detaches a job that its front end has left alone: it outlives its origin, which awaits nobody.
     pub(super) fn detach(&mut self) {
         self.detached = true;
         self.order.amended_mut().add(&Change { detached: true, ..Change::default() });
@@ -254,7 +254,7 @@ impl JobRecord {
         }
     }
 
-    /// What another controller knew of the job.
+    /// Takes over what another controller knew of the job.
     pub(super) fn learn(&mut self, order: &Order) {
         let known = &mut self.order;
         let mut other = order.clock;
@@ -298,7 +298,7 @@ impl JobRecord {
         self.learn_clock();
     }
 
-    /// What follows the first is a consequence of it.
+    /// Records the first cause of its end: what follows is a consequence of that.
     pub(super) fn record_cause(&mut self, kind: EndKind, text: String) {
         self.way.mark(kind);
         self.cause.get_or_insert(text);
@@ -379,14 +379,14 @@ impl JobRecord {
         has_files && matches!(self.absence, Absence::Until(until_ms) if now_ms < until_ms)
     }
 
-    /// It has ended, or is about to, and what it wrote is nowhere: it has not ended well.
+    /// Fails a job that has ended, or is about to, and whose output is nowhere: it has not ended well.
     pub(super) fn fail_late(&mut self, text: String) {
         self.record_cause(EndKind::Failed, text);
         self.ends_well = false;
         self.record_status(1);
     }
 
-    /// It is waited for no longer.
+    /// Ends the wait for the origin.
     pub(super) fn lose_origin(&mut self, origin: &str) {
         self.absence = Absence::Final;
         if self.launch.output.is_some() {
@@ -403,7 +403,7 @@ impl JobRecord {
         launch.output.as_ref().map_or_else(Vec::new, |output| output.shown(self.id, &launch.directory))
     }
 
-    /// It is over, and its output is in its files.
+    /// Whether it is over, and its output is in its files.
     pub(super) fn is_done(&self) -> bool {
         self.done
     }
@@ -426,18 +426,18 @@ impl JobRecord {
         self.used = Some(self.used.unwrap_or_default().and(used));
     }
 
-    /// It had ranks on this node, which was lost.
+    /// Whether it had ranks on this node, which was lost.
     pub(super) fn has_lost(&self, node: NodeId) -> bool {
         self.lost.contains(&node)
     }
 
-    /// What is known of it from now on.
+    /// Replaces the launch, here and in the order.
     pub(super) fn set_launch(&mut self, launch: Launch) {
         self.launch = Arc::new(launch);
         self.order.launch = Some(Arc::clone(&self.launch));
     }
 
-    /// Nobody may do anything to it that is not the job's own end.
+    /// Whether nobody may do anything to it that is not the job's own end.
     pub(super) fn is_ending(&self) -> bool {
         self.over || self.order.run == Run::Kill
     }
@@ -630,8 +630,8 @@ impl JobRecord {
         }
     }
 
-    /// Nobody but the list needs it any more: what its user has said at length, and what became of each rank,
-    /// is not kept.
+    /// Drops what the list does not need: what its user has said at length, and what became of each rank, is
+    /// not kept.
     pub(super) fn shed(&mut self) {
         let ranks = self.launch.job.ranks();
         let mut launch = Launch::clone(&self.launch);
@@ -677,7 +677,7 @@ impl JobRecord {
         size_of::<Self>() + size_of::<Launch>() + texts + self.launch.memory_bytes_held()
     }
 
-    /// What one part says.
+    /// Takes in what one part says.
     fn handle_part(&mut self, node: NodeId, part: &PartState) {
         self.counted.extend(part.counted().map(|counted| (node, counted)));
         if part.phase >= Phase::Left && self.reported_left.insert(node) {
@@ -745,7 +745,7 @@ fn placed(launch: &Launch) -> Option<Notice> {
     (!launch.nodes.is_empty()).then_some(placed)
 }
 
-/// What runs, shortened.
+/// Command line of the programs, shortened.
 pub(super) fn command(launch: &Launch) -> String {
     let words = launch.job.programs.iter().map(|program| {
         let words: Vec<_> =

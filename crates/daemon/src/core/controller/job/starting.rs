@@ -1,4 +1,4 @@
-//! What keeps a job from its start beside other jobs: it is held (`tutti hold`, `tutti submit --hold`), or it
+//! Obstacles to a job's start beside other jobs: it is held (`tutti hold`, `tutti submit --hold`), or it
 //! stands for an array and never starts ([`super::super::arrays`]).
 //!
 //! ```text
@@ -79,7 +79,7 @@ impl JobRecord {
         begin_ms.is_some_and(|begin_ms| (since_ms..=wall_ms).contains(&begin_ms))
     }
 
-    /// What was changed since its submission, as its order has it, is as if it had been submitted so.
+    /// Applies what was changed since its submission, by its order, as if it had been submitted so.
     pub(in crate::core::controller) fn apply_amended(&mut self) {
         let amended = self.order.amended();
         if *amended != Amended::default() {
