@@ -213,12 +213,12 @@ impl Mapping {
         if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Its first byte.
+    /// First byte of the mapping.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// What is mapped.
+    /// Range that is mapped.
     pub fn range(&self) -> Range {
         self.range
     }

@@ -76,7 +76,7 @@ pub const JOB_RUNNING: u64 = 1;
 /// A job that stands still.
 pub const JOB_FROZEN: u64 = 2;
 
-/// What a node's line says. Times are of CLOCK_MONOTONIC of the reader's node.
+/// Line of a node. Times are of CLOCK_MONOTONIC of the reader's node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Node {
@@ -88,7 +88,7 @@ pub struct Node {
     pub cores: u64,
     /// Threads that run or wait for a core.
     pub runnable: u64,
-    /// Their mean number over a minute, in thousandths.
+    /// Mean number of these threads over a minute, in thousandths.
     pub load_milli: u64,
     /// Bytes of memory.
     pub memory_bytes: u64,
@@ -110,7 +110,7 @@ pub struct Node {
     pub jobs: u64,
 }
 
-/// What a job's line says.
+/// Line of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Job {
@@ -130,7 +130,7 @@ pub struct Job {
     pub slice_end_ns: u64,
     /// The switch that it runs in.
     pub generation: u64,
-    /// Its ranks here.
+    /// Ranks of the job here.
     pub ranks: u64,
     _rest: [u64; 5],
 }
@@ -168,7 +168,7 @@ impl Job {
     }
 }
 
-/// What the header says.
+/// Header of the board.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// [`OF_DAEMON`] or [`OF_STARTER`].
@@ -405,7 +405,7 @@ impl JobLine {
         self.memory.write_line(self.at, &self.words.words());
     }
 
-    /// It stands still from now on.
+    /// Notes that the job stands still from now on.
     pub fn freeze(&mut self, now_ns: u64) {
         if self.words.state != JOB_FROZEN {
             (self.words.updated_ns, self.words.state, self.words.since_ns) = (now_ns, JOB_FROZEN, now_ns);
@@ -413,7 +413,7 @@ impl JobLine {
         }
     }
 
-    /// It goes on.
+    /// Notes that the job goes on.
     pub fn thaw(&mut self, now_ns: u64) {
         if self.words.state == JOB_FROZEN {
             self.words.frozen_ns_total += now_ns.saturating_sub(self.words.since_ns);
@@ -501,12 +501,12 @@ impl Reader {
         })
     }
 
-    /// Its first byte, for programs in C.
+    /// First byte of the board, for programs in C.
     pub fn base(&self) -> NonNull<u8> {
         self.memory.0
     }
 
-    /// What the header says.
+    /// Reads the header.
     pub fn header(&self) -> Header {
         let word = |place| self.memory.header(place).load(Ordering::Relaxed);
         Header {

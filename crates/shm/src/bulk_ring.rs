@@ -68,12 +68,12 @@ pub struct Slot([u8; LINE_BYTES]);
 #[derive(Debug, Default)]
 pub struct Slot(pub loom::cell::UnsafeCell<u64>);
 
-/// What the sender has put in a slot.
+/// Piece of a message that the sender has put in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// Number of the message that it belongs to, given by the sender.
     pub message: u32,
-    /// Its bytes, 1 to those of a slot.
+    /// Length of the piece in bytes, 1 to that of a slot.
     pub bytes: usize,
 }
 

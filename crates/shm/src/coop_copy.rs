@@ -37,16 +37,16 @@ const BROKEN: u32 = u32::MAX;
 pub struct Parts {
     /// Line 0.
     pub claims: NonNull<PieceWord>,
-    /// This rank's count.
+    /// Count of this rank.
     pub own: NonNull<PieceWord>,
     /// The other's count.
     pub other: NonNull<PieceWord>,
 }
 
-/// What is known of a message.
+/// State of a message, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has not been opened yet.
+    /// Message that has not been opened yet.
     Closed,
     /// Pieces are missing.
     Open,
@@ -60,7 +60,7 @@ pub enum State {
 #[derive(Debug)]
 pub struct Joint {
     parts: Parts,
-    /// What the own line holds.
+    /// Message that the own line holds.
     message: u32,
     copied: u32,
 }
@@ -115,7 +115,7 @@ impl Joint {
         self.count(message, copied);
     }
 
-    /// This rank cannot copy; a claimed piece is not copied.
+    /// Gives up: this rank cannot copy, and a claimed piece is not copied.
     pub fn give_up(&mut self, message: u32) {
         self.count(message, BROKEN);
     }

@@ -39,7 +39,7 @@ pub const PAGE_BYTES: usize = 4096;
 /// Name of the file, for those who look for it among the descriptors of a starter.
 pub const NAME: &str = "tutti-turns";
 
-/// What one writer says.
+/// Line of one writer.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 struct Line {
@@ -47,7 +47,7 @@ struct Line {
     thaw_count: AtomicU64,
     /// How long it has stood still, in all.
     frozen_ns_total: AtomicU64,
-    /// It stands still since then (CLOCK_MONOTONIC); 0: it does not.
+    /// Time since which it stands still (CLOCK_MONOTONIC); 0: it does not.
     frozen_since_ns: AtomicU64,
     /// The switch that it runs in.
     generation: AtomicU64,
@@ -77,7 +77,7 @@ pub struct Time {
     pub thaw_count: u64,
 }
 
-/// What the page says.
+/// Turns of the job, as the page tells them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
     /// How often the job has been thawed.
@@ -221,7 +221,7 @@ impl Page {
         lines.frozen_ns().wrapping_add(lasts_ns(&lines.turns).max(lasts_ns(&lines.holds)))
     }
 
-    /// What it says.
+    /// Reads the turns from the page.
     pub fn turns(&self) -> Turns {
         self.lines().turns()
     }
@@ -305,12 +305,12 @@ impl DaemonPage {
         Ok(Teller { sums: Sums { frozen_since_ns: 0, ..sums }, place: Place::Page(page) })
     }
 
-    /// Its descriptor.
+    /// Descriptor of the page.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 
-    /// What it says.
+    /// Reads the turns from the page.
     pub fn turns(&self) -> Turns {
         self.page.turns()
     }
@@ -382,14 +382,14 @@ impl Teller {
         }
     }
 
-    /// It stands still from now on. Told before it does.
+    /// Notes that the job stands still from now on. Told before it does.
     pub fn begin(&mut self, now_ns: u64) {
         let mut sums = self.sums;
         sums.begin(self.line(), now_ns);
         self.sums = sums;
     }
 
-    /// It goes on. Told before it does.
+    /// Notes that the job goes on. Told before it does.
     pub fn end(&mut self, now_ns: u64) {
         let mut sums = self.sums;
         sums.end(self.line(), now_ns, 0);
@@ -413,18 +413,18 @@ impl Teller {
 #[derive(Debug, Default)]
 pub struct Hold {
     sums: Sums,
-    /// What stood in the daemon's line when it began.
+    /// Time for which the daemon's line had the job standing still when the hold began.
     beside_ns: u64,
 }
 
 impl Hold {
-    /// It stands still from now on. Told before it does.
+    /// Notes that the job stands still from now on. Told before it does.
     pub fn begin(&mut self, page: &DaemonPage, now_ns: u64) {
         self.beside_ns = Sums::of(&page.page.lines().turns).upto(now_ns);
         self.sums.begin(&page.page.lines().holds, now_ns);
     }
 
-    /// It goes on, or would if it were its turn. Told before it does.
+    /// Notes that the job goes on, or would if it were its turn. Told before it does.
     pub fn end(&mut self, page: &DaemonPage, now_ns: u64) {
         let beside_ns = Sums::of(&page.page.lines().turns).upto(now_ns).saturating_sub(self.beside_ns);
         self.sums.end(&page.page.lines().holds, now_ns, beside_ns);

@@ -33,16 +33,16 @@ pub struct Directory {
     ranks: usize,
 }
 
-/// What an open region is.
+/// Description of an open region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// What others may do with it: bits of the interface, all below [`SIGNAL`]; and that.
+    /// Rights of others: bits of the interface, all below [`SIGNAL`], and that one.
     pub rights: u64,
     /// The range of the node's arena in which it lies.
     pub range: Range,
     /// Where it begins in there.
     pub begin: u64,
-    /// Its length.
+    /// Length of the region.
     pub bytes: u64,
 }
 

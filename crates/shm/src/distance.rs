@@ -12,7 +12,7 @@ use std::time::Instant;
 const FAR_NS: u64 = 90;
 /// A line that takes less is in a cache of this core.
 const HERE_NS: u64 = 20;
-/// So many samples more of the other kind make a change: one may have been disturbed.
+/// Lead in samples that makes a change: one of the other kind may have been disturbed.
 const SURE: i8 = 2;
 
 /// Whether [`Distance::measure`] does anything, where [`is_memory_nearer`].
@@ -26,7 +26,7 @@ pub fn stop_measuring() {
     MEASURES.store(false, Ordering::Relaxed);
 }
 
-/// What is known of one other core.
+/// Distance of one other core, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Distance {
     is_far: bool,

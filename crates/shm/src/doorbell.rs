@@ -81,7 +81,7 @@ pub fn await_bell(endpoint: &Endpoint, bell: u32, at_most: Option<Duration>) {
     futex::wait(&endpoint.bell, bell, at_most);
 }
 
-/// Nobody needs to ring any more: somebody looks.
+/// Takes back an announced sleep: somebody looks, so nobody needs to ring any more.
 pub fn cancel_sleep(endpoint: &Endpoint) {
     endpoint.sleeping.store(0, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! What a message says of itself: the kinds of messages inside a node and between nodes, and the head of a
+//! Kinds and heads of messages: the kinds of messages inside a node and between nodes, and the head of a
 //! record between nodes, which is there what an envelope is inside a node. The engine of each rank writes and
 //! reads them; a snapshot reads them too.
 //!
@@ -61,7 +61,7 @@ const SIGNED: u8 = 0x80;
 /// The head of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// What it is.
+    /// Kind of the message.
     pub kind: u8,
     /// Matching: context of the communicator.
     pub context: u32,
@@ -74,7 +74,7 @@ pub struct Head {
     /// CTS and FAR_RTR: the name of the bulk message; about a told receive its number; else the eager bytes
     /// that the sender of the record has released.
     pub word: u64,
-    /// What the data are, while the program is being checked; 0 when nothing is known.
+    /// Signature of the data, while the program is being checked; 0 when nothing is known.
     pub signature: u64,
 }
 

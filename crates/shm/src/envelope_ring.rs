@@ -109,9 +109,9 @@ pub const fn lines_for(inline_bytes: usize) -> usize {
 #[cfg(not(loom))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Untaken {
-    /// Its header.
+    /// Header of the message.
     pub envelope: Envelope,
-    /// Its first line.
+    /// First line of the message.
     pub at: usize,
     /// Bytes behind its header, at most.
     pub capacity: usize,

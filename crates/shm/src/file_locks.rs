@@ -1,4 +1,4 @@
-//! What the starter says to ranks, and sees of them, before it suspends them: no rank is to take a lock of a
+//! Words between the starter and ranks before it suspends them: no rank is to take a lock of a
 //! file with it ([`crate::report`], locks of files). Ranks may write anything into the segment, so nothing
 //! here is more than a hint.
 

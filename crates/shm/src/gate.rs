@@ -50,7 +50,7 @@ struct Stripe {
     closed: AtomicU32,
     /// Threads that want to enter and may not.
     waiting: AtomicU32,
-    /// Those of them, and of the closers, that sleep.
+    /// Sleepers among these threads and the closers.
     sleeping: AtomicU32,
 }
 

@@ -46,7 +46,7 @@ const ENVELOPE_LINES_MIN: usize = 16;
 /// The lines of a pair that hold its words: envelopes consumed (two), bulk descriptors, slots emptied, eager
 /// bytes released; two joint copies (of written and of announced messages); requests claimed, requests void.
 const CONTROL_LINES: usize = FIRST_LINES + 2 * JOINT_LINES + 2;
-/// Those before the joint copies.
+/// Control lines before the joint copies.
 const FIRST_LINES: usize = 5;
 /// Lines of a joint copy: see [`crate::coop_copy`].
 const JOINT_LINES: usize = 3;
@@ -57,7 +57,7 @@ const JOINT_LINES: usize = 3;
 pub struct Geometry {
     /// Ranks that the job began with, on all nodes.
     pub world_ranks: u32,
-    /// Those of this node.
+    /// Ranks of this node among them.
     pub local_ranks: u32,
     /// World rank of this node's first rank; the others follow it.
     pub first_rank: u32,

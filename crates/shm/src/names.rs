@@ -67,26 +67,26 @@ pub struct Names {
 // SAFETY: everything in the table is atomic, and it outlives the value (the constructor's contract).
 unsafe impl Send for Names {}
 
-/// What a rank wants of the table.
+/// Question of a rank to the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question<'a> {
     /// The service gets a port.
     Publish {
-        /// Its name.
+        /// Name of the service.
         service: &'a [u8],
         /// The port's.
         port: &'a [u8],
     },
     /// The name is no longer published.
     Unpublish {
-        /// Its name.
+        /// Name of the service.
         service: &'a [u8],
         /// The port's.
         port: &'a [u8],
     },
     /// Which port the service has.
     Lookup {
-        /// Its name.
+        /// Name of the service.
         service: &'a [u8],
     },
 }
@@ -101,7 +101,7 @@ pub enum Refusal {
     Unknown = 2,
     /// Another rank has published it.
     OtherOwner = 3,
-    /// It is published with another port.
+    /// Name that is published with another port.
     OtherPort = 4,
     /// [`NAMES_MAX`] names are published.
     Full = 5,

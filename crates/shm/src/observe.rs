@@ -1,4 +1,4 @@
-//! What an onlooker sees of ranks that are frozen: copies of their words and of what waits in their rings.
+//! Views of frozen ranks for an onlooker: copies of their words and of what waits in their rings.
 //!
 //! The starter looks, for a snapshot. Ranks may write anything into the segment, so everything here is
 //! bounded and total; nothing is ever written, and no page of rings or flows is made by a look
@@ -26,29 +26,29 @@ use crate::sync::Ordering;
 pub struct Signals {
     /// How many are open.
     pub open: u32,
-    /// Those whose thread has nothing to do: their queue is empty and no function runs. All words only grow,
-    /// so two looks that see the same mean that nothing happened in between.
+    /// Signals whose thread has nothing to do: their queue is empty and no function runs. All words only
+    /// grow, so two looks that see the same mean that nothing happened in between.
     pub at_rest: u32,
     /// Lines taken out of the queues so far.
     pub taken: u64,
 }
 
-/// What a rank does.
+/// Activity of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// It has not called MPI_Init yet, or is no program of ours.
+    /// Rank that has not called MPI_Init yet, or is no program of ours.
     NotHere,
-    /// It runs, or waits for less time than a rank waits before it sleeps.
+    /// Rank that runs, or waits for less time than a rank waits before it sleeps.
     Runs,
     /// All its threads that are in the library sleep, nothing has come for them, and this is what they wait
     /// for.
     Sleeps(Asleep),
-    /// It has left MPI_Finalize.
+    /// Rank that has left MPI_Finalize.
     HasLeft,
 }
 
 impl Segment {
-    /// What a frozen rank does; ranks are counted on this node.
+    /// Tells what a frozen rank does; ranks are counted on this node.
     ///
     /// # Panics
     /// When there is no such rank.
@@ -65,7 +65,7 @@ impl Segment {
         if is_asleep(endpoint, report) { Doing::Sleeps(report.sleep.read()) } else { Doing::Runs }
     }
 
-    /// What stays the same as long as a rank that [`Doing::Sleeps`] does so, or one that [`Doing::HasLeft`]:
+    /// Number that stays the same as long as a rank [`Doing::Sleeps`] or [`Doing::HasLeft`]:
     /// its bell, or an odd number. Ranks need not be frozen for it.
     ///
     /// # Panics

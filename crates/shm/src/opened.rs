@@ -31,12 +31,12 @@ impl Opened {
         Opened { base, bytes }
     }
 
-    /// Its length.
+    /// Length of the region.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Its first byte.
+    /// First byte of the region.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }

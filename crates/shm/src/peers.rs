@@ -32,7 +32,7 @@ const ADDRESS_BYTES: usize = 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peers {
     key: u64,
-    /// What every node's link takes in one piece.
+    /// Bytes that every node's link takes in one piece.
     datagram_bytes: u32,
     /// World rank of each node's first rank.
     first_ranks: Vec<u32>,

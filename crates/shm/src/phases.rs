@@ -58,14 +58,14 @@ const LOOK: Duration = Duration::from_millis(5);
 /// No wait is longer, whatever the page says.
 const PATIENCE_NS_MAX: u64 = 20_000_000_000;
 
-/// What the job has agreed to.
+/// Terms that the job has agreed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreement {
-    /// So long it may hold the slots while others want them.
+    /// Time that it may hold the slots while others want them.
     pub lease_ns: u64,
     /// A yield counts so long after the grant.
     pub yield_min_ns: u64,
-    /// Its weight beside the others.
+    /// Weight of the job beside the others.
     pub weight: u32,
 }
 
@@ -200,7 +200,7 @@ impl PhasesPage {
         Ok(PhasesPage { page, descriptor, _bell_end: bell_end, bell })
     }
 
-    /// What a rank keeps: the page and its end of the bell.
+    /// Descriptors that a rank keeps: the page and its end of the bell.
     pub fn kept(&self) -> [BorrowedFd<'_>; 2] {
         [self.descriptor.as_fd(), self.bell.as_fd()]
     }
@@ -265,7 +265,7 @@ impl Grants {
         Ok(Grants { page, grant })
     }
 
-    /// What stands there of the job's terms: a claim of the user's.
+    /// Reads the job's terms as they stand there: a claim of the user's.
     pub fn agreement(&self) -> Agreement {
         let head = &self.page.lines().head;
         Agreement {
@@ -275,7 +275,7 @@ impl Grants {
         }
     }
 
-    /// So many jobs are beside it, and a wait may last so long.
+    /// Tells how many jobs are beside it, and how long a wait may last.
     pub fn set_others(&self, others: u32, patience_ns: u64) {
         let told = &self.page.lines().told;
         told.patience_ns.store(patience_ns, SeqCst);
@@ -326,7 +326,7 @@ impl Grants {
 }
 
 impl Grants {
-    /// This daemon has no more say: the job has the slots, and nobody is beside it.
+    /// Gives up this daemon's say: the job has the slots, and nobody is beside it.
     pub fn release(&mut self) {
         self.set_others(0, 0);
         self.set_contended(false);
@@ -339,7 +339,7 @@ fn pid_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 
-/// What a daemon hears of a job's rings. Waiting for one is for a thread that may wait for the job's user.
+/// Rings of a job, as a daemon hears them. Waiting for one is for a thread that may wait for the job's user.
 #[derive(Debug)]
 pub struct Rings {
     page: Page,
@@ -355,7 +355,7 @@ impl Rings {
         Ok(Rings { page: Page::map(descriptor)? })
     }
 
-    /// Its ranks count them. Those of the version before do not: they are looked at by time.
+    /// Whether the job's ranks count them. Ranks of the version before do not, and are looked at by time.
     pub fn are_counted(&self) -> bool {
         self.page.lines().head.counts.load(SeqCst) == 1
     }
@@ -392,14 +392,14 @@ struct Member {
 
 /// The word that [`begin`] looks at: that of the page, or one of these.
 static OTHERS: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const UNKNOWN).cast_mut());
-/// Nobody has looked for a page yet.
+/// Word of a process that has not looked for a page yet.
 static UNKNOWN: AtomicU32 = AtomicU32::new(1);
-/// There is none.
+/// Word of a process that has no page.
 static NONE: AtomicU32 = AtomicU32::new(0);
 /// The page of this process.
 static MEMBER: AtomicPtr<Member> = AtomicPtr::new(std::ptr::null_mut());
 
-/// This process enters a parallel phase: it waits until the parallel slots are its job's. One load where
+/// Enters a parallel phase: this process waits until the parallel slots are its job's. One load where
 /// nobody else shares them.
 #[inline]
 pub fn begin() {

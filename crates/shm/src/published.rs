@@ -26,7 +26,7 @@ pub mod far;
 pub mod lines;
 pub mod name;
 
-/// What a frame carries behind its head, at most.
+/// Bytes that a frame carries behind its head, at most.
 pub const DATA_BYTES_MAX: usize = 32 << 10;
 /// Bytes of a name, at most.
 pub const NAME_BYTES_MAX: usize = 64;
@@ -35,22 +35,22 @@ pub const REGIONS_MAX: usize = 256;
 /// Bytes of a region, at most.
 pub const REGION_BYTES_MAX: u64 = 1 << 40;
 
-/// Its memory may be read.
+/// Right to read the region's memory.
 pub const READ: u32 = 1;
-/// It may be written.
+/// Right to write the region's memory.
 pub const WRITE: u32 = 2;
-/// Its elements may be changed atomically.
+/// Right to change elements of the region atomically.
 pub const ATOMIC: u32 = 4;
-/// It is no memory: messages may be sent to it.
+/// Right to send messages to the region, which is no memory then.
 pub const MESSAGES: u32 = 8;
 
 /// How an operation ended; the numbers are those of `tutti.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Status {
-    /// It was done.
+    /// Success.
     Ok = 0,
-    /// It makes no sense.
+    /// Request that makes no sense.
     Invalid = -1,
     /// The region was closed.
     Region = -3,
@@ -60,17 +60,17 @@ pub enum Status {
     Range = -5,
     /// The number is not aligned.
     Align = -6,
-    /// It was not understood.
+    /// Request that was not understood.
     Refused = -7,
-    /// There is no room for the message.
+    /// Lack of room for the message.
     Full = -8,
     /// The owner has ended.
     Gone = -9,
-    /// There is no memory left, or too much is open.
+    /// Lack of memory, or too much is open.
     Memory = -10,
     /// The name is in use.
     Busy = -12,
-    /// This node has no daemon that can be asked.
+    /// Lack of a daemon on this node that can be asked.
     Daemon = -15,
     /// The cluster has no such node, or it does not answer.
     Node = -16,
@@ -97,7 +97,7 @@ pub fn socket_name(uid: u32, name: &str) -> String {
     format!("tutti-region/{uid}/{name}")
 }
 
-/// What stands before the name of a service ([`far::Wanted`]), which no region has.
+/// Prefix of the name of a service ([`far::Wanted`]), which no region has.
 pub const SERVICE: &str = "service:";
 
 /// Name of the abstract socket for a service of a user.
@@ -113,7 +113,7 @@ pub fn wanted_socket_name(uid: u32, name: &str) -> String {
     }
 }
 
-/// Who may open a region, beside its owner's user.
+/// Users that may open a region, beside its owner's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     /// A user.
@@ -172,14 +172,14 @@ pub struct NoFrame;
 /// A question, what follows its head, and the length of both.
 pub type Asked<'a> = (Ask, &'a [u8], usize);
 
-/// What is asked for.
+/// Request in a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// A client wants these rights of the region that its connection leads to.
     Open(u32),
     /// Bytes of its memory.
     Read(u64, u64),
-    /// What follows is written.
+    /// Writes what follows.
     Write(u64),
     /// The number there grows.
     Add(u64, u64),
@@ -187,7 +187,7 @@ pub enum Ask {
     Swap(u64, u64),
     /// Another number takes its place if it is the first one.
     CompareSwap(u64, u64, u64),
-    /// What follows is a message.
+    /// Sends what follows as a message.
     Put,
     /// The answer comes when the number there compares with a value: offset, comparison, value.
     Wait(u64, u32, i64),
@@ -280,7 +280,7 @@ impl Ask {
 pub struct Answer {
     /// How it ended.
     pub status: Status,
-    /// What was there, or the rights that were given.
+    /// Number that was there, or the rights that were given.
     pub value: u64,
 }
 
@@ -314,16 +314,16 @@ impl Answer {
     }
 }
 
-/// What comes with the answer to [`Ask::Open`] and [`Ask::Publish`].
+/// Description of a region that comes with the answer to [`Ask::Open`] and [`Ask::Publish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Its line.
+    /// Line of the region.
     pub line: u32,
-    /// Its memory comes along: its descriptor is the first one, and may be written as the rights say.
+    /// Whether its memory comes along: its descriptor is the first one, and may be written as the rights say.
     pub is_mapped: bool,
     /// Grows with each region that the server publishes.
     pub generation: u64,
-    /// Its length.
+    /// Length of the region.
     pub bytes: u64,
 }
 

@@ -82,7 +82,7 @@ impl Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     at: u64,
-    /// Its length.
+    /// Length of the message.
     pub bytes: usize,
     /// World rank of its sender.
     pub from: u32,
@@ -270,7 +270,7 @@ impl Queue {
         }
     }
 
-    /// Its memory.
+    /// First byte of the queue's memory.
     pub fn base(&self) -> NonNull<u8> {
         self.memory.base()
     }

@@ -1,4 +1,4 @@
-//! What a rank tells about itself for the user's eyes: whether it checks, what it waits for, what it has
+//! Report of a rank about itself for the user's eyes: whether it checks, what it waits for, what it has
 //! counted.
 //!
 //! One per local rank, behind everything else in the segment; nothing on the way of a message is in here.
@@ -62,7 +62,7 @@ pub const WAITS: usize = 24;
 /// Alternatives that a sleeper may have; of one with more it is said that there are more.
 pub const ALTERNATIVES: u32 = 1 << 15;
 
-/// What is waited for.
+/// Object of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum What {
@@ -74,7 +74,7 @@ pub enum What {
     Member = 3,
     /// A message that a probe looks for.
     Probe = 4,
-    /// Something that is not described here.
+    /// Object that is not described here.
     Other = 5,
     /// Another rank's step in the synchronisation of a window: its post, its end, its unlock.
     Window = 6,
@@ -105,9 +105,9 @@ pub enum What {
 /// alternative, each request of a Waitany is one, and each thread that waits has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// What.
+    /// Object of the wait.
     pub what: What,
-    /// Its data are under way: it ends by itself.
+    /// Whether its data are under way: it ends by itself.
     pub matched: bool,
     /// The other rank in the world; negative: any.
     pub peer: i32,
@@ -233,7 +233,7 @@ const OWES: u32 = 4;
 /// Collective operations in the background that are not named.
 const MORE_BACKGROUND: u32 = 8;
 
-/// What a rank waits for while all its threads sleep. Writer: the rank.
+/// Waits of a rank while all its threads sleep. Writer: the rank.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Sleep {
@@ -241,7 +241,7 @@ pub struct Sleep {
     pub settled: AtomicU32,
     /// How many waits follow.
     count: AtomicU32,
-    /// What is besides them: [`MORE`], [`MORE_PARTS`], [`OWES`], [`MORE_BACKGROUND`].
+    /// Flags beside the waits: [`MORE`], [`MORE_PARTS`], [`OWES`], [`MORE_BACKGROUND`].
     flags: AtomicU32,
     /// Threads that wait.
     threads: AtomicU32,
@@ -251,22 +251,22 @@ pub struct Sleep {
     unasked: AtomicU32,
     /// The function that was called; zeros behind its name.
     call: [AtomicU64; CALL_BYTES / 8],
-    /// What, matched, background, alternative, tag; context, peer; bytes; moved.
+    /// Fields of each wait: what, matched, background, alternative, tag; context, peer; bytes; moved.
     waits: [[AtomicU64; 4]; WAITS],
 }
 
-/// What [`Sleep`] says, as values.
+/// Contents of [`Sleep`], as values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asleep {
     /// The function that was called; empty: it is not known.
     pub call: String,
-    /// What for.
+    /// Waits that were named.
     pub waits: Vec<Wait>,
-    /// There are more alternatives than were named.
+    /// Whether there are more alternatives than were named.
     pub more: bool,
-    /// There are more parts of them than were named.
+    /// Whether there are more parts of them than were named.
     pub more_parts: bool,
-    /// There are more collective operations in the background than were named.
+    /// Whether there are more collective operations in the background than were named.
     pub more_background: bool,
     /// The library has something for others that has found no room yet: they may go on without this rank's
     /// doing so.
@@ -322,7 +322,7 @@ impl Sleep {
         self.unasked.store(asleep.unasked, Ordering::Relaxed);
     }
 
-    /// What was said; anything may stand here, what is no wait is left out and counts as more.
+    /// Reads what was said; anything may stand here, what is no wait is left out and counts as more.
     pub fn read(&self) -> Asleep {
         let count = self.count.load(Ordering::Relaxed) as usize;
         let flags = self.flags.load(Ordering::Relaxed);
@@ -397,7 +397,7 @@ pub struct Report {
     /// Whether it wants to be told that the job has terminated.
     pub termination: Termination,
     _line13: [u32; 6],
-    /// What it waits for in its sleep.
+    /// Waits of the rank in its sleep.
     pub sleep: Sleep,
 }
 
@@ -464,7 +464,7 @@ impl Report {
         }
     }
 
-    /// What was left, of the first `count` counters.
+    /// Values that were left, of the first `count` counters.
     pub fn counters(&self, count: usize) -> Vec<u64> {
         self.counters[..count].iter().map(|word| word.load(Ordering::Relaxed)).collect()
     }

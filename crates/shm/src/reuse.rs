@@ -37,7 +37,7 @@ use crate::report::Report;
 use crate::segment::{Mapping, Segment};
 use crate::sync::{AtomicU32, Ordering};
 
-/// What the kernel gives back at once; where its pages are larger, zeros are written instead.
+/// Unit of memory that the kernel gives back at once; where its pages are larger, zeros are written instead.
 const PAGE_BYTES: usize = 4096;
 
 impl Mapping {
@@ -157,7 +157,8 @@ impl Segment {
         })
     }
 
-    /// So many processes of a world rank of another node have ended: ranks of this one may forget them.
+    /// Notes how many processes of a world rank of another node have ended: ranks of this one may forget
+    /// them.
     pub fn note_far_end(&self, rank: usize, ended: u32) {
         let (mapping, layout) = (self.mapping(), self.layout());
         if layout.has_later_far() {

@@ -63,7 +63,7 @@ pub enum SegmentError {
     /// The kernel refused.
     #[error("cannot {action} the job's shared segment of {bytes} bytes: {source}{}", hint(source))]
     System {
-        /// What was tried.
+        /// Action that was tried.
         action: &'static str,
         /// Size of the segment.
         bytes: usize,
@@ -73,7 +73,7 @@ pub enum SegmentError {
     /// The descriptor is not a segment of this version.
     #[error("the descriptor is not a Tutti segment of version {VERSION_MIN} to {VERSION}: {found}")]
     Foreign {
-        /// What stands there instead.
+        /// Contents that were found instead.
         found: String,
     },
 }
@@ -300,7 +300,7 @@ impl Segment {
         self.layout.numbers().up_to(self.present() as usize)
     }
 
-    /// So many ranks have been started since the job began, on all nodes; the starter says so.
+    /// Sets how many ranks have been started since the job began, on all nodes; the starter says so.
     pub fn set_later(&self, ranks: u32) {
         self.mapping.header().later.store(ranks, Ordering::Release);
     }
@@ -333,7 +333,7 @@ impl Segment {
         &self.layout
     }
 
-    /// Its descriptor, to be passed on.
+    /// Descriptor of the segment, to be passed on.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
@@ -349,7 +349,7 @@ impl Segment {
         std::array::from_fn(|word| flow.words[word].load(Ordering::Acquire))
     }
 
-    /// What the ranks of this node have left of their counters, the first `N` of each; none before all of
+    /// Counters that the ranks of this node have left, the first `N` of each; none before all of
     /// them have left the job.
     #[cfg(not(loom))]
     pub fn left_counters<const N: usize>(&self) -> Option<Vec<[u64; N]>> {
@@ -415,7 +415,7 @@ impl Drop for HeaderPage {
     }
 }
 
-/// What a segment was made from, and where things lie in it, by its file; it is not mapped.
+/// Reads what a segment was made from, and where things lie in it, from its file; it is not mapped.
 ///
 /// # Errors
 /// When it is no segment of this version.
@@ -463,7 +463,7 @@ impl Drop for Segment {
     }
 }
 
-/// Who has a segment writes it.
+/// Protection of a mapping by those who have a segment: they write it.
 const WRITING: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 fn map(descriptor: BorrowedFd<'_>, bytes: usize, protection: libc::c_int) -> io::Result<NonNull<u8>> {
@@ -492,7 +492,7 @@ fn arena_begin(bytes: usize) -> u64 {
     (bytes as u64).next_multiple_of(LARGE_BYTES)
 }
 
-/// What a file may have at most (`ulimit -f`).
+/// Limit of the size of a file (`ulimit -f`).
 fn file_bytes_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a place for the limit.

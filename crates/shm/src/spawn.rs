@@ -37,9 +37,9 @@ pub struct Program {
     pub ranks: u32,
     /// The file to execute.
     pub file: Vec<u8>,
-    /// Its arguments; the first is its name.
+    /// Arguments of the program; the first is its name.
     pub arguments: Vec<Vec<u8>>,
-    /// Its working directory.
+    /// Working directory of the program.
     pub directory: Vec<u8>,
     /// The node that the user wishes, by its name; empty: any.
     pub host: Vec<u8>,

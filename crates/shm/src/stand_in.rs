@@ -27,9 +27,9 @@ pub const RECORD_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - QUESTION_HEAD;
 /// Place of a region, as mates look it up ([`crate::directory`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its number in the directory of its rank.
+    /// Number of the region in the directory of its rank.
     pub region: u64,
-    /// Its generation.
+    /// Generation of the region.
     pub generation: u64,
 }
 
@@ -50,12 +50,12 @@ pub struct Question<'a> {
     pub record: &'a [u8],
 }
 
-/// What comes back.
+/// Answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
     /// The job's random number.
     pub key: u64,
-    /// That of the question.
+    /// Number of the question.
     pub number: u64,
     /// The answer to the request.
     pub record: &'a [u8],

@@ -39,7 +39,7 @@ pub const INITIAL_HANDLER_VARIABLE: &str = "TUTTI_INITIAL_ERRHANDLER";
 /// First word of every message.
 pub const PROTOCOL: u32 = 0x5455_0005;
 
-/// What a library and a starter of this release speak with each other: from the first to the last. They are
+/// Versions that a library and a starter of this release speak with each other, first and last. They are
 /// replaced one after the other, so both say it, and speak the last that both know. A message of a kind that
 /// the other one does not know is skipped; its length and meaning never change.
 pub const VERSIONS: (u32, u32) = (5, if cfg!(feature = "next-wire") { 6 } else { 5 });
@@ -57,7 +57,7 @@ const fn agree(ours: (u32, u32), theirs: (u32, u32)) -> bool {
 pub const GIFTS_MAX: usize = 4;
 const _: () = assert!(GIFTS_MAX <= crate::local_socket::DESCRIPTORS_MAX);
 
-/// What stands in a rank's environment: `<socket>:<rank>:<secret>`, the last in hexadecimal.
+/// Ticket as it stands in a rank's environment: `<socket>:<rank>:<secret>`, the last in hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// Name of the abstract socket, without its leading zero byte; printable, no colon.
@@ -181,7 +181,7 @@ impl Welcome {
     }
 }
 
-/// What a rank tells the starter later.
+/// Notice of a rank to the starter, after the ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// MPI_Finalize has returned or is about to; an exit from now on is a normal one.
@@ -236,7 +236,7 @@ impl Notice {
     }
 }
 
-/// What a rank tells the starter of another launch.
+/// Notice of a rank to its starter about another launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// The launch's public number ([`public_number`]).
@@ -275,7 +275,7 @@ impl Connection {
 /// The number by which other launches know a job with this random number, which they are not to know. Never
 /// 0, which stands for no other job.
 pub fn public_number(job: u64) -> u64 {
-    /// What makes it another number.
+    /// Mask that makes it another number.
     const PUBLIC: u64 = 0x7475_7474_6970_7562;
     // SplitMix64.
     let word = (job ^ PUBLIC).wrapping_add(0x9e37_79b9_7f4a_7c15);

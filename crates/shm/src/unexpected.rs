@@ -113,7 +113,7 @@ impl Mark {
     }
 }
 
-/// What a copy of a mark says; nothing when there is no message.
+/// Reads a copy of a mark; nothing when there is no message.
 pub fn read_mark(bytes: &[u8; MARK_BYTES]) -> Option<Entry> {
     let [number, bytes, data, here, from_kind, matching] = words(bytes);
     let (from, kind) = (from_kind as u32, (from_kind >> 32) as u8);

@@ -1,5 +1,5 @@
-//! What the starter tells ranks: those that are being checked, that all of them wait for each other for ever
-//! ([`crate::report`], the checker); those that are armed, that the job has terminated
+//! Verdicts that the starter tells ranks: those that are being checked, that all of them wait for each other
+//! for ever ([`crate::report`], the checker); those that are armed, that the job has terminated
 //! ([`crate::termination`]). Ranks may write anything into the segment, so everything here is bounded
 //! and total.
 

@@ -43,9 +43,9 @@ unsafe impl<T: Send> Send for Sleeper<T> {}
 
 /// The word of a seat: its thread sleeps.
 const ASLEEP: u32 = 0;
-/// It is to look itself.
+/// Word of a seat: its thread is to look itself.
 const LOOK: u32 = 1;
-/// Its wait is over.
+/// Word of a seat: the wait of its thread is over.
 const OVER: u32 = 2;
 
 /// How a rest ended.
@@ -53,7 +53,7 @@ const OVER: u32 = 2;
 pub enum RestEnd {
     /// The thread looks again.
     Look,
-    /// Its wait is over, and [`end`] is not called.
+    /// Returned when the wait is over; [`end`] is not called.
     Over,
 }
 
@@ -74,8 +74,8 @@ pub unsafe trait Host {
     fn progress(&mut self) -> bool;
     /// Whether a wait is over. Does not give the lock back. Not called again once it has said so.
     fn is_over(&mut self, test: Self::Test) -> bool;
-    /// Nobody will look until the bell rings. Called behind the last look; `test`: of the calling thread, if
-    /// it is one that waits.
+    /// Announces that nobody will look until the bell rings. Called behind the last look; `test`: of the
+    /// calling thread, if it is one that waits.
     fn before_sleep(&mut self, test: Option<Self::Test>);
     /// Gives the lock back.
     fn release(&mut self);
@@ -84,7 +84,7 @@ pub unsafe trait Host {
 }
 
 impl<T> Waits<T> {
-    /// Nobody waits.
+    /// Creates it with no thread that waits.
     pub const fn new() -> Self {
         Waits { waiting: 0, sleepers: Vec::new() }
     }

@@ -35,7 +35,7 @@ struct Counts {
     /// The first ticket of those that have entered since nobody held the lock. While `left` is the same, none
     /// of them has left. Writer: who enters, or leaves alone.
     begun: AtomicU32,
-    /// What its keeper calls the lock, and one more; 0: there is no name yet. Writer: the keeper.
+    /// Name by which its keeper knows the lock, plus one; 0: there is no name yet. Writer: the keeper.
     name: AtomicU32,
 }
 
@@ -77,7 +77,7 @@ const fn places(waiters: u32) -> u32 {
 }
 
 impl Ticket {
-    /// Its number: tickets are numbered in the order of asking.
+    /// Number of the ticket: tickets are numbered in the order of asking.
     pub fn number(&self) -> u32 {
         self.number
     }
@@ -195,17 +195,17 @@ impl WindowLock {
         }
     }
 
-    /// What its keeper calls the lock, for those who ask there for places that it holds for others.
+    /// Name by which its keeper knows the lock, for those who ask there for places that it holds for others.
     pub fn name(&self) -> Option<u32> {
         self.counts().name.load(Ordering::SeqCst).checked_sub(1)
     }
 
-    /// Its keeper calls it so from now on.
+    /// Sets the name by which its keeper knows the lock from now on.
     pub fn set_name(&self, name: u32) {
         self.counts().name.store(name.wrapping_add(1), Ordering::SeqCst);
     }
 
-    /// Who holds the ticket, as far as it has been stored.
+    /// Holder of the ticket, as far as it has been stored.
     fn owner_of(&self, ticket: u32) -> Option<u32> {
         if self.counts().asked.load(Ordering::SeqCst) == ticket {
             // Nobody has asked for it.

@@ -29,7 +29,7 @@ pub struct Running {
 const _: () = assert!(size_of::<Running>() == WORDS * 8);
 
 impl Running {
-    /// Those of these numbers.
+    /// Makes the words for the jobs of these numbers.
     pub fn of(jobs: impl Iterator<Item = u64>) -> Self {
         let mut running = Running::default();
         for job in jobs {
@@ -41,7 +41,7 @@ impl Running {
         running
     }
 
-    /// Their numbers, as far as they are named.
+    /// Numbers of the jobs, as far as they are named.
     pub fn named(&self) -> impl Iterator<Item = u64> + '_ {
         self.job_plus_1.iter().filter_map(|word| word.checked_sub(1))
     }

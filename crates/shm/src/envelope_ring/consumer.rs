@@ -187,7 +187,7 @@ impl Consumer {
 /// A message at the head of the ring.
 #[derive(Debug)]
 pub struct Message<'a> {
-    /// Its header.
+    /// Header of the message.
     pub envelope: Envelope,
     lines: usize,
     at: usize,

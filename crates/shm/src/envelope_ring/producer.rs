@@ -26,7 +26,7 @@ pub struct Producer {
     consumed: NonNull<Consumed>,
     /// Lines written since the start, pads included.
     pub(super) written: u64,
-    /// What `consumed` was when last looked at.
+    /// Value of `consumed` when last looked at.
     pub(super) known_consumed: u64,
     pub(super) sequence: u32,
     /// Lines whose word 0 is payload of a message.

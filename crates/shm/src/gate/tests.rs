@@ -105,7 +105,7 @@ fn gate_closed_twice_by_one_slot_is_refused() {
     gate.close(2);
 }
 
-/// Who sleeps before a closed gate is woken.
+/// Sleepers before a closed gate are woken when it opens.
 #[test]
 fn gate_opened_wakes_sleepers() {
     let words = Words::new(2);

@@ -176,7 +176,7 @@ fn kib(segment: &Segment) -> i64 {
     }
 }
 
-/// Its rings would take 40 GiB.
+/// Rings of so many ranks would take 40 GiB.
 #[test]
 fn observe_of_2048_ranks_reads_used_rings_and_flows_and_makes_no_page() {
     const RANKS: u32 = 2048;

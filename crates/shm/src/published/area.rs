@@ -43,12 +43,12 @@ impl Area {
         Ok(Area { descriptor, mapped })
     }
 
-    /// It, as this process sees it.
+    /// Memory of the area, as this process sees it.
     pub fn mapped(&self) -> &Mapped {
         &self.mapped
     }
 
-    /// It, for those who may write.
+    /// Descriptor of the area, for those who may write.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
@@ -61,7 +61,7 @@ impl Area {
         Ok(File::open(format!("/proc/self/fd/{}", self.descriptor.as_raw_fd()))?.into())
     }
 
-    /// Nobody maps it for writing any more, whatever descriptor he has.
+    /// Seals the area: nobody maps it for writing any more, whatever descriptor he has.
     ///
     /// # Errors
     /// When the kernel has no such seal (before Linux 5.1).
@@ -117,12 +117,12 @@ impl Mapped {
         Ok(Mapped { base: NonNull::new(base.cast()).expect("a mapping is not at 0"), bytes })
     }
 
-    /// Its first byte.
+    /// First byte of the mapping.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Its length.
+    /// Length of the mapping.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

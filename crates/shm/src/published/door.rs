@@ -19,7 +19,7 @@ pub struct Door {
     asking: Mutex<()>,
 }
 
-/// What came.
+/// Answer that came, with its data and descriptors.
 pub type Answered = (Answer, Vec<u8>, Vec<OwnedFd>);
 
 impl Door {
@@ -108,7 +108,7 @@ impl Door {
         let _ = local_socket::send(self.socket.as_fd(), &[1]);
     }
 
-    /// Nothing comes any more: who waits for a message is told so.
+    /// Shuts the door: nothing comes any more, and who waits for a message is told so.
     pub fn shut(&self) {
         // SAFETY: a plain system call.
         unsafe { libc::shutdown(self.socket.as_raw_fd(), libc::SHUT_RDWR) };

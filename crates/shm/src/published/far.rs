@@ -81,7 +81,7 @@ impl Secret {
     }
 }
 
-/// What lets one client in, once.
+/// Secrets that let one client in, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
     /// The client shows it.
@@ -110,7 +110,7 @@ impl Pass {
     }
 }
 
-/// What a daemon says of a client for which it vouches, behind the user's number.
+/// Description of a client by the daemon that vouches for it, behind the user's number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// The address at which the client will come.
@@ -155,9 +155,9 @@ fn unmapped(bytes: [u8; 16]) -> IpAddr {
 pub struct Wanted {
     /// Whose it is.
     pub owner: u32,
-    /// What its owner has called it, behind [`SERVICE`] if it is a service.
+    /// Name that its owner has given it, behind [`SERVICE`] if it is a service.
     pub name: String,
-    /// Its node, by name, or [`ANY_NODE`].
+    /// Node where it is, by name, or [`ANY_NODE`].
     pub node: String,
 }
 
@@ -202,14 +202,14 @@ impl Wanted {
     }
 }
 
-/// What a program asks its node's daemon.
+/// Question of a program to its node's daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     /// The way to a region.
     Region(Wanted),
     /// How other nodes reach processes of this one.
     Place,
-    /// This process waits for a service of this node, now and then: its connection with it comes with the
+    /// Waits of this process for a service of this node, now and then: its connection with it comes with the
     /// question. Then a byte each time: 1, it waits; 0, it does not.
     Lend,
     /// All services of the cluster.
@@ -255,7 +255,7 @@ impl Question {
 pub struct Place {
     /// The node's address.
     pub address: IpAddr,
-    /// What all processes of the asking user are told, on every node of the cluster, and nobody else.
+    /// Secret that all processes of the asking user are told, on every node of the cluster, and nobody else.
     pub secret: Secret,
 }
 
@@ -264,11 +264,11 @@ pub struct Place {
 pub enum Given {
     /// To [`Question::Place`], where there are other nodes.
     Place(Place),
-    /// There is none, or not for this client.
+    /// Refusal: there is none, or not for this client.
     Refused(Status),
-    /// It is a region of this node.
+    /// Region of this node.
     Here,
-    /// Its server lets the client in.
+    /// Region of another node, whose server lets the client in.
     There {
         /// Where.
         address: SocketAddr,
@@ -347,8 +347,8 @@ impl Given {
 #[derive(Debug)]
 struct Candidate {
     socket: PathBuf,
-    /// This process was started with its name: whoever listens there is believed. Anybody may have made the
-    /// folders of the others, and would be given what is written to regions.
+    /// Whether this process was started with its name: whoever listens there is believed. Anybody may have
+    /// made the folders of the others, and would be given what is written to regions.
     is_named: bool,
 }
 

@@ -40,12 +40,12 @@ impl Lines {
         Ok(Lines { reading: area.reading_end()?, area })
     }
 
-    /// What clients get.
+    /// Descriptor that clients get.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.reading.as_fd()
     }
 
-    /// What clients get, for a process that keeps nothing else.
+    /// Descriptor that clients get, for a process that keeps nothing else.
     pub fn reading_end(&self) -> &OwnedFd {
         &self.reading
     }
@@ -62,7 +62,7 @@ impl Lines {
         word.store(generation, SeqCst);
     }
 
-    /// It is no more.
+    /// Marks a region as ended.
     pub fn end(&self, line: usize, status: Status) {
         self.words(line).0.store(if status == Status::Gone { GONE } else { 0 }, SeqCst);
     }
@@ -83,7 +83,7 @@ impl Lines {
         fence(SeqCst);
     }
 
-    /// It waits no more.
+    /// Counts one waiter less.
     pub fn remove_waiter(&self, line: usize) {
         self.words(line).1.fetch_sub(1, SeqCst);
     }
@@ -106,7 +106,7 @@ impl Seen {
         self.0.word(at as u64).map_or(0, |word| word.load(SeqCst))
     }
 
-    /// What has become of a region.
+    /// Status of a region: whether it is still there.
     pub fn status(&self, line: usize, generation: u64) -> Status {
         match self.word(line * LINE_BYTES) {
             GONE => Status::Gone,

@@ -10,13 +10,13 @@ use super::{Audience, is_name};
 pub struct Name<'a> {
     /// Whose it is.
     pub uid: u32,
-    /// What its owner has called it.
+    /// Name that its owner has given it.
     pub name: &'a str,
     /// Where, if that is said.
     pub node: Option<&'a str>,
 }
 
-/// This user.
+/// User of this process.
 pub fn own_user() -> u32 {
     // SAFETY: a plain system call.
     unsafe { libc::geteuid() }

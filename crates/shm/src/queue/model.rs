@@ -21,7 +21,7 @@ loom::thread_local! {
     static STEPS_LEFT: Cell<u32> = Cell::new(FOR_EVER);
 }
 
-/// What a thread that stops throws.
+/// Payload with which a thread that stops panics.
 struct Stopped;
 
 /// The words and lines of a queue.
@@ -144,11 +144,11 @@ impl Opened {
 const SHORT: usize = 8;
 const LONG: usize = FIRST_BYTES + 16;
 
-/// What a sender does with its messages.
+/// Behaviour of a sender.
 #[derive(Clone, Copy, Default)]
 struct Sender {
     from: u32,
-    /// Their lengths.
+    /// Lengths of its messages.
     lengths: &'static [usize],
     /// Steps after which it stops for ever.
     steps: Option<u32>,
@@ -294,7 +294,7 @@ fn queue_model_that_is_full_refuses_whole_messages() {
     assert!(refused.load(Relaxed) > 0, "the queue was never full");
 }
 
-/// What was reserved before its message comes, what was reserved behind it is held up; nothing else.
+/// Messages reserved before that of the stopped sender come, those behind it are held up; nothing else.
 fn stopped(name: &str, lines: usize, is_refused: bool) {
     for steps in 0..STEPS {
         let senders = [

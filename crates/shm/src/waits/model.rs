@@ -9,7 +9,7 @@ use super::*;
 use crate::doorbell::ring_if_sleeping;
 use crate::model::explore;
 
-/// What peers publish: a word for each thread that waits.
+/// Memory that peers publish: a word for each thread that waits.
 #[derive(Default)]
 struct Shared {
     endpoint: Endpoint,

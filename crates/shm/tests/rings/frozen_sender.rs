@@ -12,7 +12,7 @@ use crate::memory::{
 };
 use crate::script::SharedScript;
 
-/// What the receiver saw at the instructions of one operation.
+/// Observations of the receiver at the instructions of one operation.
 struct Seen {
     instructions: u32,
     /// Instructions after which the view was another than before.

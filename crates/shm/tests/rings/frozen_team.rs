@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tutti_shm::team_barrier::{TeamBarrier, TeamError};
 use tutti_testkit::stepper::{Child, Shareable, Shared, Step, stop_here};
 
-/// What the two members share.
+/// Memory that the two members share.
 struct Team {
     barrier: TeamBarrier,
     passed: AtomicU64,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use tutti_testkit::stepper::{Shareable, Shared};
 
-/// What they tell each other.
+/// Words by which the test and its children talk.
 #[repr(C)]
 pub(crate) struct Script {
     /// Operations that the child has finished.
@@ -17,7 +17,7 @@ pub(crate) struct Script {
     /// Messages of each side so far, and how often each has slept.
     pub progress: [AtomicU64; 2],
     pub sleeps: [AtomicU64; 2],
-    /// What the child has received; read by the parent when `operations` says so.
+    /// Data that the child has received; read by the parent when `operations` says so.
     pub data: UnsafeCell<[u8; 4096 - 64]>,
 }
 
