@@ -1,6 +1,6 @@
-//! What the network of a job can do without any protocol, over the ranks' own UDP sockets: round trip of 4 B
-//! and stream of 1 MiB pieces, polled; datagrams of one word each; a lone word every millisecond to a thread
-//! that sleeps in a receive while its core computes. The limit of every figure between nodes.
+//! Limits of a job's network without any protocol, over the ranks' own UDP sockets: round trip of 4 B and
+//! stream of 1 MiB pieces, polled; datagrams of one word each; a lone word every millisecond to a thread that
+//! sleeps in a receive while its core computes. The limit of every figure between nodes.
 //!
 //! ```text
 //! mpiexec --virtual-nodes 2 -n 2 network_limits        the loopback interface

@@ -28,7 +28,7 @@ use tutti_shm::ticket::{
 pub struct Place {
     /// The job's segment on this node.
     pub segment: Segment,
-    /// What the node's daemon says of the job's turns; none in a singleton, which has no turns.
+    /// Page on which the node's daemon tells of the job's turns; none in a singleton, which has no turns.
     pub page: Option<Page>,
     /// Rank among the local ranks.
     pub local_rank: u32,
@@ -38,7 +38,7 @@ pub struct Place {
     pub starter: Option<Starter>,
     /// One line that the user should see, if something is odd.
     pub remark: Option<String>,
-    /// Who started it, if not mpiexec.
+    /// Starters of this process, if not mpiexec.
     pub spawned: Option<Spawned>,
 }
 
@@ -63,7 +63,7 @@ pub enum AttachError {
         "cannot {action} the job's starter: {source}; is this process in the network namespace that it was started in?"
     )]
     Starter {
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
         /// The kernel's answer.
         source: io::Error,
@@ -113,7 +113,7 @@ pub enum AttachError {
     Peers(#[from] BadPeers),
 }
 
-/// What to look at when the kernel has no way to the addresses of the other nodes.
+/// Advice for the user when the kernel has no way to the addresses of the other nodes.
 fn hint(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::ENETUNREACH | libc::ENETDOWN | libc::EADDRNOTAVAIL) => {
@@ -291,7 +291,7 @@ fn refuse_foreign_launcher() -> Result<(), AttachError> {
     Ok(())
 }
 
-/// What the starter said, and the descriptors that came along.
+/// Answer of the starter, and the descriptors that came along.
 type Received = (Option<Welcome>, Vec<OwnedFd>);
 
 /// The connection to the starter.
@@ -333,7 +333,7 @@ impl Starter {
         Ok((starter, welcome, gifts))
     }
 
-    /// Its pid in the namespace of this process; none where it is not seen from here.
+    /// Pid of the starter in the namespace of this process; none where it is not seen from here.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.peer().and_then(|peer| u32::try_from(peer.pid).ok()).filter(|pid| *pid != 0)
     }

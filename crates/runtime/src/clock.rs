@@ -32,7 +32,7 @@ impl Clock {
         self.0.as_ref().is_some_and(|page| page.are_file_locks_closed())
     }
 
-    /// What the daemon has told this job.
+    /// Turns of this job, as the daemon has told it.
     pub fn turns(&self) -> Turns {
         self.0.as_ref().map_or(Turns::default(), |page| page.turns())
     }

@@ -30,7 +30,7 @@ use crate::background;
 use crate::job::Job;
 use crate::user_names::{file_name, port_of};
 
-/// What is left of it when a pass has become too old, or all questions of the user are under way.
+/// Attempts to look up a name when a pass has become too old, or all questions of the user are under way.
 const TRIES: usize = 40;
 /// Between two of them.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -112,7 +112,7 @@ impl LookUp {
         background::spawn("tutti-names", body).ok().map(|()| LookUp { answer })
     }
 
-    /// What was found, once.
+    /// Takes the result of the look-up, once.
     pub fn poll(&self) -> Option<Found> {
         self.answer.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -27,7 +27,7 @@ static CONNECTION: AtomicI32 = AtomicI32::new(-1);
 static OWNER: AtomicI32 = AtomicI32::new(-1);
 /// A thread is ending the job.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// What it tells the starter, if anything, and the exit status.
+/// Notice of that thread to the starter, if any, and the exit status.
 static MESSAGE: [AtomicU32; Notice::BYTES / 4] = [const { AtomicU32::new(0) }; Notice::BYTES / 4];
 static HAS_MESSAGE: AtomicBool = AtomicBool::new(false);
 static STATUS: AtomicI32 = AtomicI32::new(1);
@@ -40,7 +40,7 @@ pub(crate) fn set_connection(connection: BorrowedFd<'_>) {
     CONNECTION.store(connection.as_raw_fd(), SeqCst);
 }
 
-/// This process is in the job no more, so that its end is its own.
+/// Forgets the connection: this process is in the job no more, so that its end is its own.
 pub(crate) fn forget_connection() {
     CONNECTION.store(-1, SeqCst);
 }
@@ -73,7 +73,7 @@ fn flush_and_finish(status: c_int) -> ! {
     finish(0)
 }
 
-/// What the program has printed goes out, within a second; before the process ends by a signal of its own.
+/// Flushes what the program has printed, within a second; before the process ends by a signal of its own.
 pub fn flush_before_death(status: c_int) {
     if !IS_ENDING.swap(true, SeqCst) {
         STATUS.store(status, SeqCst);

@@ -1,5 +1,5 @@
-//! What a rank says of the locks of files that it has: nobody freezes it for long while it has one, if that
-//! can be helped ([`tutti_shm::report`], locks of files).
+//! Report of a rank's file locks: nobody freezes the rank for long while it has one, if that can be helped
+//! ([`tutti_shm::report`], locks of files).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -96,7 +96,7 @@ pub struct Guests {
     own: Address,
     local_door: OwnedFd,
     inet_door: Option<OwnedFd>,
-    /// What processes of this user on all nodes know.
+    /// Secret that processes of this user on all nodes know.
     secret: Secret,
     watch: Watch,
     list: Vec<Guest>,
@@ -122,7 +122,7 @@ pub struct Guests {
 #[derive(Debug)]
 struct Newcomer {
     socket: OwnedFd,
-    /// It comes from another node: a seal follows its hello.
+    /// Whether the connection comes from another node: a seal follows its hello.
     is_far: bool,
     greeting: [u8; Hello::BYTES + seal::BYTES],
     received: usize,
@@ -133,30 +133,30 @@ struct Guest {
     address: Address,
     /// The connection to it.
     out: Option<OwnedFd>,
-    /// What it must show on that before it gets anything.
+    /// Proof that the guest must show on that before it gets anything.
     awaited: Option<Awaited>,
-    /// What the connection has not taken; the first `sent` bytes it has.
+    /// Bytes to send, of which the connection has taken the first `sent`.
     queue: Vec<u8>,
     sent: usize,
     bulk_out: VecDeque<BulkOut>,
     /// The connection from it.
     inbound: Option<OwnedFd>,
-    /// What has come and is no whole frame.
+    /// Bytes that have come and are no whole frame.
     input: Vec<u8>,
     bulk_in: HashMap<u64, BulkIn>,
     next_name: u64,
-    /// It has said that it leaves.
+    /// Whether the guest has said that it leaves.
     has_left: bool,
-    /// It takes nothing any more.
+    /// Whether the guest takes nothing any more.
     is_closed: bool,
-    /// Nothing comes from it either.
+    /// Whether nothing comes from the guest either.
     is_lost: bool,
 }
 
 /// A proof that a guest of another node has still to show.
 #[derive(Debug)]
 struct Awaited {
-    /// What it has to get first, and the connection has not taken.
+    /// Greeting that the guest has to get first, as far as the connection has not taken it.
     greeting: Vec<u8>,
     proof: [u8; seal::BYTES],
     received: usize,
@@ -287,8 +287,8 @@ impl Guests {
         std::mem::take(&mut self.new)
     }
 
-    /// Nothing names a guest that is lost any more: another one may get its number. False if that is not
-    /// known to all yet.
+    /// Forgets a guest that is lost, so that another one may get its number. False if that is not known to
+    /// all yet.
     ///
     /// # Panics
     /// When it is not lost.
@@ -659,7 +659,7 @@ impl Guests {
         }
     }
 
-    /// Those from which no connection waits either are lost.
+    /// Loses the doomed guests from which no connection waits at a door either.
     fn judge(&mut self, doomed: &[usize]) {
         self.accept(LOCAL_DOOR);
         self.accept(INET_DOOR);
@@ -690,7 +690,7 @@ impl Guests {
 }
 
 impl Newcomer {
-    /// Its hello, when it is there; an error when it will not come.
+    /// Takes the hello, when it is there; an error when it will not come.
     fn take(&mut self) -> io::Result<Option<Hello>> {
         let whole = if self.is_far { self.greeting.len() } else { Hello::BYTES };
         while self.received < whole {
@@ -776,7 +776,7 @@ impl Guest {
         Ok(())
     }
 
-    /// It takes nothing any more: what waits for it is dropped.
+    /// Closes the connection to a guest that takes nothing any more: what waits for it is dropped.
     fn close(&mut self) {
         self.is_closed = true;
         (self.out, self.awaited) = (None, None);
@@ -806,12 +806,12 @@ fn is_sound(record: &[u8]) -> bool {
     }
 }
 
-/// What stands for the connection from a guest.
+/// Number that stands for the connection from a guest.
 fn in_number(guest: usize) -> u64 {
     guest as u64 * 2
 }
 
-/// What stands for the connection to a guest.
+/// Number that stands for the connection to a guest.
 fn out_number(guest: usize) -> u64 {
     in_number(guest) + 1
 }

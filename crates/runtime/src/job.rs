@@ -1,4 +1,4 @@
-//! This process in its job: its endpoint, and for each peer of its node the rings in both directions.
+//! Job of this process: its endpoint, and for each peer of its node the rings in both directions.
 //!
 //! Ranks are world ranks everywhere; [`Job::local_ranks`] knows those of this node. A job may have room for
 //! more ranks than are there ([`Job::ranks`], [`Job::present_ranks`]), which are started later and have a
@@ -190,7 +190,7 @@ impl Job {
         place.expect("a process is in its own world")
     }
 
-    /// Who started this process, if not mpiexec.
+    /// Starters of this process, if not mpiexec.
     pub fn spawned(&self) -> Option<&Spawned> {
         self.place.spawned.as_ref()
     }
@@ -360,7 +360,7 @@ impl Job {
         unsafe { self.segment.at(self.layout.greetings_at(self.numbers.index_of(rank))).as_ref() }
     }
 
-    /// This rank's share of the memory behind the segment. [`crate::rank::Rank::arena`] keeps it: two values
+    /// Share of this rank in the memory behind the segment. [`crate::rank::Rank::arena`] keeps it: two values
     /// of it would give out the same ranges.
     pub(crate) fn arena(&self) -> Option<Arena> {
         self.place.segment.arena(self.local_rank as u32)
@@ -470,8 +470,8 @@ impl Job {
         if is_later { self.segment.left(&self.layout, self.local_rank, index) } else { None }
     }
 
-    /// Nothing here names the process of a rank that has left any more: its number may get another one.
-    /// Gives the rings to that one, in place of those that `is_used` or not.
+    /// Forgets the process of a rank that has left, which nothing here names any more: its number may get
+    /// another one. Gives the rings to that one, in place of those that `is_used` or not.
     ///
     /// # Safety
     /// The rings of the rank that were given before are not used any more.
@@ -502,7 +502,7 @@ impl Job {
         Some((ended, self.segment.processes_before(&self.layout, self.local_rank).wrapping_add(ended)))
     }
 
-    /// Nothing here names a process of that rank that has ended any more.
+    /// Notes that nothing here names a process of that rank that has ended any more.
     pub fn forget_far(&self, rank: usize, ended: u32) {
         self.segment.forget_far(&self.layout, self.local_rank, rank, ended);
     }
@@ -522,7 +522,7 @@ impl Job {
         self.endpoint(self.rank()).contexts.store(number, Ordering::Relaxed);
     }
 
-    /// This rank has left those that have started it.
+    /// Notes that this rank has left those that have started it.
     pub fn part(&self) {
         self.endpoint(self.rank()).parted.store(1, Ordering::Relaxed);
     }

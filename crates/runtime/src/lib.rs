@@ -1,4 +1,4 @@
-//! What a process of a job links, whatever it calls: messages, remote memory or both.
+//! Library that a process of a job links, whatever it calls: messages, remote memory or both.
 //!
 //! | module | what it is |
 //! |---|---|

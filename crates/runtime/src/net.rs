@@ -32,10 +32,10 @@ use silence::{PEER_SILENCE_NS, SILENCE_NS, Silence};
 pub const DATAGRAM_BYTES_MAX: usize = 8 << 10;
 /// Datagrams taken in one call before others are looked at.
 const RECEIVES_PER_TURN: usize = 8;
-/// What is sent in one call: so many bursts, and none behind so many bytes.
+/// Bounds of one call that sends: so many bursts, and none behind so many bytes.
 const TRANSMITS_MAX: usize = 16;
 const GATHERED_BYTES: usize = 4 << 10;
-/// What the kernel takes as one message: the longest UDP datagram over IPv6.
+/// Bytes that the kernel takes as one message: the longest UDP datagram over IPv6.
 const RUN_BYTES_MAX: usize = 65535 - 48;
 /// Datagrams of one burst.
 const BURST_MAX: usize = 64;
@@ -63,11 +63,11 @@ pub struct Net {
     endpoint: Endpoint<SegmentFlow>,
     transport: Box<dyn Transport>,
     clock: Clock,
-    /// What the endpoint writes its datagrams into.
+    /// Buffer into which the endpoint writes its datagrams.
     burst: Box<[u8]>,
     /// For [`Net::keep_rest`].
     spare: Box<[u8]>,
-    /// What lies in `burst`, one behind the other, and how many of those datagrams the socket has taken.
+    /// Datagrams in `burst`, one behind the other, and how many of them the socket has taken.
     planned: Vec<Transmit>,
     gone: usize,
     silence: Silence,
@@ -76,7 +76,7 @@ pub struct Net {
     record_forger: Option<crate::record_forger::RecordForger>,
 }
 
-/// What has become of a rank's datagrams.
+/// Counts of a rank's datagrams, by what has become of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Handed out by the endpoint.
@@ -97,7 +97,7 @@ pub struct Traffic {
     pub duplicates: u64,
     /// Data packets that came before others that were due.
     pub gaps: u64,
-    /// What was done to its own on purpose (`TUTTI_FAULTS`).
+    /// Faults made on purpose on its own datagrams (`TUTTI_FAULTS`).
     pub made: Made,
 }
 
@@ -314,7 +314,7 @@ impl Net {
         moved
     }
 
-    /// What the endpoint has to tell.
+    /// Takes an event from the endpoint.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.endpoint.poll_event()
@@ -419,8 +419,9 @@ impl Net {
         }
     }
 
-    /// What the socket has not taken must not depend on the program's memory any more: by the time there is
-    /// room, its message may have arrived by other datagrams, and be forgotten.
+    /// Copies the datagrams that the socket has not taken, since they must not depend on the program's memory
+    /// any more: by the time there is room, the message of one may have arrived by other datagrams, and be
+    /// forgotten.
     #[cold]
     fn keep_rest(&mut self, source: &impl Source) {
         if self.planned.iter().all(|transmit| transmit.lies_in.is_none()) {
@@ -451,7 +452,7 @@ impl Net {
         0
     }
 
-    /// What it has counted.
+    /// Counts of this rank's datagrams.
     pub fn traffic(&self) -> Traffic {
         let (endpoint, transport) = (self.endpoint.counters(), self.transport.counters());
         Traffic {
@@ -503,7 +504,7 @@ fn end_refused(rank: Rank, way: Way, error: &io::Error) -> ! {
     crate::end::end(Notice::Fatal(1), 1)
 }
 
-/// What is wrong with the network, said once.
+/// Remarks on what is wrong with the network, once.
 #[cold]
 fn remark(words: std::fmt::Arguments<'_>) {
     static SAID: AtomicBool = AtomicBool::new(false);
@@ -512,7 +513,7 @@ fn remark(words: std::fmt::Arguments<'_>) {
     }
 }
 
-/// What is expected of a bulk message, and where it belongs.
+/// Part of a bulk message that is expected, and where it belongs.
 fn expected(endpoint: &Endpoint<SegmentFlow>, sink: &mut impl Memory) -> Option<(Expected, Places)> {
     let expected = endpoint.expected()?;
     let at = sink.place(expected.tag, expected.offset, expected.bytes)?;

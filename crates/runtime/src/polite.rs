@@ -12,7 +12,7 @@ use crate::board;
 pub const VARIABLE: &str = "TUTTI_POLITE";
 /// Between two looks at the board.
 const LOOK_NS: u64 = 10_000_000;
-/// So long a message is held back at most.
+/// Longest time for which a message is held back.
 const HELD_NS_MAX: u64 = 1_000_000_000;
 
 /// Whether long messages of this process are held back.

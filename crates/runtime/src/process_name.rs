@@ -54,15 +54,15 @@ fn make_proof() -> io::Result<Proof> {
     }
 }
 
-/// What has been found out of the ranks of this node.
+/// Processes found of the ranks of this node.
 #[derive(Clone, Debug)]
 pub(crate) struct Found(Arc<[AtomicU32]>);
 
-/// Nothing yet; else [`Process::bits`].
+/// Value of a rank not looked for yet; else [`Process::bits`].
 const UNKNOWN: u32 = 0;
 
 impl Found {
-    /// Nothing is known of so many ranks.
+    /// Table for so many ranks, of which nothing is known yet.
     pub(crate) fn new(ranks: usize) -> Self {
         Found((0..ranks).map(|_| AtomicU32::new(UNKNOWN)).collect())
     }

@@ -1,5 +1,5 @@
-//! This process as a rank: what all interfaces of the process (messages, remote memory) share, under one
-//! lock.
+//! State of this process as a rank: what all interfaces of the process (messages, remote memory) share, under
+//! one lock.
 //!
 //! ```text
 //! start      attach, job, network; the process lock from here on
@@ -61,7 +61,7 @@ enum Phase {
 /// Interfaces of a process.
 pub const INTERFACES_MAX: usize = 4;
 
-/// What the interfaces of a process share.
+/// State that the interfaces of a process share.
 #[derive(Debug)]
 pub struct Rank {
     /// The job that this process belongs to.
@@ -72,9 +72,9 @@ pub struct Rank {
     pub waits: Waits<Test>,
     /// Whether waits have a core to themselves.
     pub core_sharing: CoreSharing,
-    /// This rank's share of the memory that ranks of the node open to each other, from its first use on.
+    /// Share of this rank in the memory that ranks of the node open to each other, from its first use on.
     arena: OnceCell<Option<Arena>>,
-    /// This rank's own endpoint, in the segment.
+    /// Endpoint of this rank, in the segment.
     pub(crate) endpoint: NonNull<Endpoint>,
     /// The interfaces of the process, in the order in which they registered.
     interfaces: [Option<&'static dyn Interface>; INTERFACES_MAX],
@@ -82,13 +82,13 @@ pub struct Rank {
     users: usize,
 }
 
-/// What an interface does for threads of the process that wait, whichever interface they wait in. Called
+/// Service of an interface to threads of the process that wait, whichever interface they wait in. Called
 /// under the process lock.
 pub trait Interface: Sync + std::fmt::Debug {
     /// Takes in what peers of this node have published, and goes on with what was started. Returns whether
     /// anything moved.
     fn progress(&self, rank: &mut LockedRank) -> bool;
-    /// Nobody will look for now: tells peers what was consumed.
+    /// Tells peers what was consumed, since nobody will look for now.
     fn publish(&self);
     /// Adds what is under way without a thread that waits for it.
     fn describe_background(&self, report: &mut SleepReport);
@@ -194,7 +194,7 @@ impl Rank {
         Ok(())
     }
 
-    /// This rank's share of the memory that ranks of the node open to each other: windows, symmetric heaps.
+    /// Share of this rank in the memory that ranks of the node open to each other: windows, symmetric heaps.
     /// What is taken from it is mapped by [`Job::map`], here and by mates. None where files may not be as
     /// large as that (`ulimit -f`), or the process has no descriptor left.
     pub fn arena(&mut self) -> Option<&mut Arena> {
@@ -211,7 +211,7 @@ impl Rank {
         *free.expect("a process has few interfaces") = Some(interface);
     }
 
-    /// This rank's endpoint.
+    /// Endpoint of this rank.
     pub(crate) fn own_endpoint<'a>(&self) -> &'a Endpoint {
         // SAFETY: it lies in the segment, which stays mapped until the process ends.
         unsafe { self.endpoint.as_ref() }

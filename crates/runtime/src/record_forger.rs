@@ -45,12 +45,12 @@ pub(crate) struct RecordForger {
     /// The last operation on remote memory, to whichever rank.
     operation: Vec<u8>,
     pub(crate) record: Vec<u8>,
-    /// That the channel has taken.
+    /// Number of forged records that the channel has taken.
     pub(crate) sent: u64,
 }
 
 impl RecordForger {
-    /// That of a rank, if the environment asks for one.
+    /// Creates the forger of a rank, if the environment asks for one.
     pub(crate) fn from_environment(rank: usize) -> Option<Self> {
         let each = std::env::var(FORGE_VARIABLE).ok()?.parse().ok().filter(|each| *each > 0)?;
         // Seeds are those of the ranks.

@@ -45,7 +45,7 @@ struct Cell(UnsafeCell<Option<State>>);
 // SAFETY: the content is reached only by who holds the process lock.
 unsafe impl Sync for Cell {}
 
-/// What has been handed over to a rank.
+/// Part of the stream to a rank that has been handed over.
 #[derive(Clone, Copy, Debug)]
 struct Handed {
     /// Where it ends.

@@ -125,7 +125,7 @@ pub struct Router {
     owing: u8,
 }
 
-/// What an interface sends by.
+/// Way by which an interface sends.
 #[derive(Debug)]
 pub struct Outbox<'a> {
     net: &'a mut Net,
@@ -264,7 +264,7 @@ impl Router {
         self.net.duplicate_socket()
     }
 
-    /// What an interface sends by; [`Router::transmit_as`] hands it to the socket.
+    /// Opens the outbox of an interface; [`Router::transmit_as`] hands to the socket what is put there.
     pub fn outbox(&mut self, route: RouteId) -> Outbox<'_> {
         Outbox { net: &mut self.net, route, owing: &mut self.owing }
     }
@@ -379,7 +379,7 @@ impl Router {
         self.net.is_complete(to, mark)
     }
 
-    /// Something was put into a FIFO by who cannot send it now: the next look does.
+    /// Notes that something was put into a FIFO by who cannot send it now: the next look does.
     pub fn note_unsent(&mut self) {
         self.unsent = true;
     }
@@ -399,8 +399,8 @@ impl Router {
         self.net.timeout_ns().map(Duration::from_nanos)
     }
 
-    /// Nothing waits for the socket, and no timer is set: whatever comes next comes from others or from the
-    /// program.
+    /// Whether nothing waits for the socket, and no timer is set: whatever comes next comes from others or
+    /// from the program.
     pub fn is_clear(&self) -> bool {
         self.net.is_clear()
     }
@@ -415,7 +415,7 @@ impl Router {
         self.net.stamp_arrivals(is_wanted);
     }
 
-    /// What has become of this rank's datagrams.
+    /// Counts of this rank's datagrams, by what has become of them.
     pub fn traffic(&self) -> Traffic {
         self.net.traffic()
     }

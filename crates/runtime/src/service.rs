@@ -40,7 +40,7 @@ use crate::wait::SPIN;
 
 /// How long the program may go without a look at the network before the service thread takes over.
 const TICK: Duration = Duration::from_millis(1);
-/// It looks at the timers at least this often, and sleeps when there has been nothing to do for so long.
+/// Longest time between looks of the thread at the timers; after so long with nothing to do it sleeps.
 const LOOK_MAX: Duration = Duration::from_millis(10);
 /// The same where ranks of other nodes have worked on this rank's memory within [`RECENT`].
 const TICK_RECENT: Duration = Duration::from_micros(200);
@@ -102,7 +102,7 @@ enum Backoff {
     Poll,
     /// A timer may be set.
     Until(Duration),
-    /// Nothing is under way.
+    /// Wait without end: nothing is under way.
     Endless,
 }
 
@@ -132,7 +132,7 @@ struct Substitute {
     /// Since when nothing has come.
     idle_since: Option<Instant>,
     polls: u32,
-    /// That the rank sleeps was taken back, and is to be said again.
+    /// Whether the report that the rank sleeps was taken back, and is to be made again.
     took_back: bool,
 }
 
@@ -260,7 +260,7 @@ fn park(pokes: u32, tick: Duration) {
     PARKED.store(false, Ordering::SeqCst);
 }
 
-/// What has ended a sleep.
+/// Cause of the end of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WokenBy {
     Datagram,

@@ -1,5 +1,5 @@
-//! What the service thread and the threads of the program let each other know. Who writes which word stands
-//! at each; [`crate::service`] says what they mean together.
+//! State by which the service thread and the threads of the program inform each other. Who writes which word
+//! stands at each; [`crate::service`] says what they mean together.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ pub(crate) static SOON: AtomicBool = AtomicBool::new(false);
 /// The service thread sleeps, or is about to, until a datagram or the bell wakes it. Written under the
 /// process lock.
 pub(crate) static ASLEEP: AtomicBool = AtomicBool::new(false);
-/// This rank's memory is open to ranks of other nodes. Written under the process lock.
+/// Whether this rank's memory is open to ranks of other nodes. Written under the process lock.
 pub(crate) static OPEN: AtomicBool = AtomicBool::new(false);
 /// Operations on it so far. Written under the process lock.
 pub(crate) static APPLIED: AtomicU64 = AtomicU64::new(0);
@@ -64,7 +64,8 @@ fn ring() {
     }
 }
 
-/// Nobody will look at the network for now. Called behind the last look, with the process lock held.
+/// Tells the service thread that nobody will look at the network for now. Called behind the last look, with
+/// the process lock held.
 #[cold]
 pub fn poke() {
     POKES.fetch_add(1, Ordering::SeqCst);

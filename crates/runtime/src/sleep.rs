@@ -1,4 +1,4 @@
-//! What this process says of its waits while all its threads sleep (`tutti_shm::report::Sleep`): for a
+//! Report of this process on its waits while all its threads sleep (`tutti_shm::report::Sleep`): for a
 //! snapshot, and for whoever looks for deadlocks from outside.
 //!
 //! It is said behind the last look before a sleep and taken back after it, so a wait that is over sooner
@@ -17,7 +17,7 @@ use tutti_shm::report::{Asleep, Named, Sleep, Wait};
 /// Threads of the library run functions of the program.
 static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
 
-/// What describes the background of what is no interface of the program: remote memory, and shared memory.
+/// Functions that describe the background of what is no interface of the program: remote and shared memory.
 static OTHERS: [OnceLock<fn(&mut SleepReport)>; 2] = [OnceLock::new(), OnceLock::new()];
 
 /// From now on this describes what goes on by itself without an interface; it is called under the process
@@ -87,7 +87,7 @@ impl SleepReport {
         self.named.is_settled(self.alternative, self.background)
     }
 
-    /// What holds besides the waits: messages that no receive has asked for, whether something for others has
+    /// Adds facts besides the waits: messages that no receive has asked for, whether something for others has
     /// found no room, whether any thread may call, and the function that waits if that is known.
     pub fn put_facts(&mut self, unasked: u32, owes: bool, multiple: bool, call: &'static [u8]) {
         self.asleep.unasked += unasked;
@@ -98,7 +98,7 @@ impl SleepReport {
         }
     }
 
-    /// What is added from now on goes on by itself.
+    /// Begins the background: what is added from now on goes on by itself.
     pub(crate) fn begin_background(&mut self) {
         self.background = true;
     }

@@ -135,7 +135,7 @@ pub struct Waiter {
     began: Option<Instant>,
 }
 
-/// What to do after a fruitless poll.
+/// Action after a fruitless poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backoff {
     /// Poll again at once.
@@ -147,13 +147,13 @@ pub enum Backoff {
 }
 
 impl Waiter {
-    /// Something was found: patience begins anew.
+    /// Begins patience anew, since something was found.
     #[inline(always)]
     pub fn reset(&mut self) {
         *self = Waiter::default();
     }
 
-    /// Nothing was found: spends a little time.
+    /// Spends a little time, since nothing was found.
     #[inline(always)]
     pub fn idle(&mut self, company: &CoreSharing) -> Backoff {
         self.polls += 1;

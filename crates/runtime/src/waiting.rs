@@ -17,12 +17,12 @@ use crate::service_state;
 use crate::sleep::{Describe, Function, SleepReport, Test};
 use crate::wait::{self, Backoff, Waiter};
 
-/// What an interface does about a thread that has found nothing, before the usual.
+/// Action of an interface for a thread that has found nothing, before the usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
-    /// Nothing; the usual follows.
+    /// No action; the usual follows.
     Usual,
-    /// It has passed the time itself: the thread looks again.
+    /// Time passed by the interface itself: the thread looks again.
     Look,
     /// The thread sleeps for so long at most.
     Rest(Duration),
@@ -33,9 +33,9 @@ pub enum Idle {
 /// # Safety
 /// The state stays where it is until the process ends, and only who holds the process lock reaches it.
 pub unsafe trait Waiting {
-    /// What tests look at.
+    /// State that tests look at.
     type State;
-    /// What a thread waits for.
+    /// Goal of a thread that waits.
     type Goal<'a>: Copy;
     /// The lock that the thread holds.
     fn rank(&mut self) -> &mut LockedRank;
@@ -101,7 +101,7 @@ pub fn wait_until<W: Waiting>(
     }
 }
 
-/// Nothing to do for now: lets other threads, other ranks, or the core rest.
+/// Lets other threads, other ranks, or the core rest, since there is nothing to do for now.
 fn idle<W: Waiting>(
     host: &mut W,
     backoff: Backoff,

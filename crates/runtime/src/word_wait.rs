@@ -41,10 +41,10 @@ const REST_MAX: Duration = Duration::from_millis(16);
 const REST_NOTICED: Duration = Duration::from_secs(10);
 const REST_NOTICED_MAX: Duration = Duration::from_secs(600);
 
-/// Who stores to the word besides calls of this library, as far as the caller knows.
+/// Parties that store to the word besides calls of this library, as far as the caller knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storers {
-    /// Nobody but mates that have said so ([`LockedRank::store_unnoticed`]).
+    /// Mates alone that have said so ([`LockedRank::store_unnoticed`]).
     Calls,
     /// Anybody.
     Anybody,
@@ -52,8 +52,8 @@ pub enum Storers {
     Unfenced,
 }
 
-/// Who is to change the word (SSS-CORE, SS-Wait): of one that does not run, or is far behind, nothing is to
-/// be expected soon, so a thread neither spins nor yields for it.
+/// Party that is to change the word (SSS-CORE, SS-Wait): of one that does not run, or is far behind, nothing
+/// is to be expected soon, so a thread neither spins nor yields for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partner {
     /// Somebody.
@@ -93,7 +93,8 @@ pub enum Waited {
     Over,
     /// The word does not compare, and the wait would sleep.
     NotYet,
-    /// It is not, and nothing is to be expected soon: the partner sleeps, stands still, or is far behind.
+    /// The word does not compare, and nothing is to be expected soon: the partner sleeps, stands still, or is
+    /// far behind.
     Away,
 }
 

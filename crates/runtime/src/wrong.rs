@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::log;
 
-/// What is wrong with a record.
+/// Fault of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// It is shorter than its head, or what it holds cannot be read.
+    /// A record that is shorter than its head, or whose content cannot be read.
     Form,
     /// No interface has such records.
     Kind,
-    /// It does not hold what it announces, or announces more than a message may have.
+    /// A record that does not hold what it announces, or announces more than a message may have.
     Length,
     /// A part of no message, or a message before the last one has ended.
     Order,
-    /// It answers what was not asked.
+    /// An answer to what was not asked.
     Answer,
     /// More than the sender was given credit for, or credit for more than was sent.
     Credit,

@@ -172,7 +172,7 @@ fn router_kinds_belong_to_one_interface() {
     router.register(4..9, None);
 }
 
-/// What the interface below has done.
+/// Polls, sleep and word of the interface below.
 static POLLS: AtomicUsize = AtomicUsize::new(0);
 static SLEPT: AtomicBool = AtomicBool::new(false);
 static VALUE: AtomicUsize = AtomicUsize::new(0);

@@ -32,7 +32,7 @@ struct Node {
     engine: Engine,
     frozen_until: u64,
     thaws: u32,
-    /// What it does to whom, and what it still has to begin.
+    /// Number of operations that the node still has to begin, the one being begun, and those that are open.
     left: usize,
     current: Option<Started>,
     open: Vec<Started>,
@@ -89,9 +89,9 @@ struct World {
     nodes: Vec<Node>,
     memories: Vec<Box<[u64]>>,
     names: Vec<Name>,
-    /// What each rank has written last into its zone of each other.
+    /// Values that each rank has written last into its zone of each other.
     written: [[u64; RANKS]; RANKS],
-    /// What was added to each counter, and what was found there.
+    /// Sums that were added to each counter, and the values that were found there.
     added: [[u64; COUNTERS]; RANKS],
     found: BTreeMap<(usize, usize), Vec<u64>>,
     swapped: [u64; RANKS],
@@ -177,7 +177,7 @@ impl World {
         Started { operation, target, data, kind }
     }
 
-    /// What has been answered is compared with what must have been there.
+    /// Compares what has been answered with what must have been there.
     fn check(&mut self, rank: usize) {
         let node = &mut self.nodes[rank];
         let engine = &node.engine;

@@ -16,9 +16,9 @@ pub struct ProcessName {
 /// A process with where it takes connections, and what a connection must say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Who it is.
+    /// Name of the process.
     pub name: ProcessName,
-    /// What a connection must say first. Whoever has the address may connect.
+    /// Key that a connection must send first. Whoever has the address may connect.
     pub key: u64,
     /// For processes of other nodes, if they can reach it.
     pub inet: Option<SocketAddr>,

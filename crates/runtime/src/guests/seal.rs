@@ -9,7 +9,7 @@ use tutti_shm::published::far::Secret;
 /// Bytes of a seal, and of a proof.
 pub(super) const BYTES: usize = 16;
 
-/// What who connects shows for this hello, and what it is shown for it.
+/// Seal that a process which connects shows for this hello, and the proof that it is shown for it.
 pub(super) fn of(secret: &Secret, hello: &[u8]) -> ([u8; BYTES], [u8; BYTES]) {
     let half = |purpose: u8| hash(secret, &[hello, &[purpose]].concat()).to_le_bytes();
     let whole = |first: u8| {

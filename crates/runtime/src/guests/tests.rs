@@ -9,7 +9,7 @@ use tutti_shm::envelope::HEAD_BYTES;
 use super::*;
 use crate::router::Outbox;
 
-/// What a process has heard, and what it sends in bulk.
+/// Records and bulk data that a process has received, and its bulk data to send.
 #[derive(Debug, Default)]
 struct Heard {
     records: Vec<(usize, Vec<u8>)>,
@@ -217,8 +217,8 @@ fn guests_with_another_key_or_another_stream_are_closed() {
     assert!(heard.records.is_empty());
 }
 
-/// Who has the address of a process of another user reaches it from no other node, and is not believed when
-/// it listens there itself.
+/// A process that has the address of another user's process reaches it from no other node, and is not
+/// believed when it listens there itself.
 #[test]
 fn guests_of_other_nodes_know_the_secret_of_their_user() {
     let ip = Some("127.0.0.1");
@@ -268,7 +268,7 @@ fn full_door() -> (OwnedFd, std::net::SocketAddr, Vec<std::net::TcpStream>) {
     (listener.into(), address, waiting)
 }
 
-/// Nobody waits for a node that does not answer: the kernel does, and says so when it has given up.
+/// A node that does not answer is not waited for: the kernel waits, and says so when it has given up.
 #[test]
 fn guest_of_a_node_that_does_not_answer_is_lost_without_a_wait() {
     let (_door, inet, waiting) = full_door();

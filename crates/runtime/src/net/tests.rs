@@ -1,4 +1,4 @@
-//! What a socket that is full has not taken.
+//! Tests of datagrams that a full socket has not taken.
 
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use super::*;
 const FRAGMENTS: usize = 16;
 const BURST: usize = 8;
 
-/// What has been sent, and for how many datagrams more there is room.
+/// Datagrams that have been sent, and for how many more there is room.
 #[derive(Default)]
 struct Wire {
     sent: Vec<(u32, Vec<u8>)>,

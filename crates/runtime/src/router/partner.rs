@@ -1,5 +1,5 @@
-//! What a rank knows of ranks of other nodes that it waits for (SSS-CORE, SS-Wait over nodes): how many steps
-//! they have made, and whether they sleep.
+//! Progress of ranks of other nodes that a rank waits for (SSS-CORE, SS-Wait over nodes): how many steps they
+//! have made, and whether they sleep.
 //!
 //! ```text
 //! waiter --ASK--> partner: a thread that looks at the network, or the service thread while the program computes

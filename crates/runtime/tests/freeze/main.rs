@@ -32,7 +32,7 @@ const TIMERS_ONE_IN: u64 = 2000;
 /// The first records of a run that begins with a full FIFO: they are acknowledged when the first stop comes.
 const EARLY: usize = 32;
 
-/// What happens while the stepped rank stands still.
+/// Events while the stepped rank stands still.
 #[derive(Clone, Copy, Debug)]
 struct Other {
     /// The other rank acts at one stop in so many, at random.
@@ -41,7 +41,7 @@ struct Other {
     is_network_bad: bool,
 }
 
-/// What was seen over all stops.
+/// Observations over all stops.
 #[derive(Debug, Default)]
 struct Seen {
     stops: u32,

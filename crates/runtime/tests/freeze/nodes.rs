@@ -74,7 +74,7 @@ impl Nodes {
         (job, net)
     }
 
-    /// What `rank` has published of its flow to the other.
+    /// Words that `rank` has published of its flow to the other.
     pub(crate) fn words(&self, rank: usize) -> FlowWords {
         let words = self.segments[rank].flow_words(0, 1 - rank);
         FlowWords::from(*words.first_chunk::<WORDS>().expect("a flow has at least these words"))

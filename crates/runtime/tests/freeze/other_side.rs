@@ -21,7 +21,7 @@ pub(crate) struct OtherSide<'a> {
     _job: Job,
 }
 
-/// What it has received: each record is judged as it comes.
+/// Records that the other rank has received: each is judged as it comes.
 struct Received<'a> {
     expected: &'a [Vec<u8>],
     count: u32,

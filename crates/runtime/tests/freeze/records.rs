@@ -1,4 +1,4 @@
-//! What the two ranks send each other, and what the stepped one tells of itself.
+//! Records that the two ranks send each other, and the report of the stepped one on itself.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -33,7 +33,7 @@ pub(crate) fn plan(lengths: [Vec<usize>; 2]) -> Plan {
     })
 }
 
-/// What the stepped rank tells in memory that the test can see. Writer, where nothing else is said: the
+/// Report of the stepped rank, in memory that the test can see. Writer, where nothing else is said: the
 /// stepped rank.
 #[repr(C)]
 pub(crate) struct Reported {

@@ -21,7 +21,7 @@ const ENOUGH: Duration = Duration::from_secs(8);
 /// Bytes of the longest record.
 const RECORD_BYTES_MAX: u64 = 2000;
 
-/// What ranks and test tell each other.
+/// Words by which ranks and test inform each other.
 struct Reported {
     /// Writer: the test. The ranks may begin; no more is to be sent.
     may_begin: AtomicU32,
