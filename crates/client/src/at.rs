@@ -67,7 +67,7 @@ pub struct Start {
     pub arguments: Vec<Text>,
     /// Hosts with their ranks, `NAME:N`, for programs that name none.
     pub hosts: Vec<String>,
-    /// Its folder, if that is there too.
+    /// Folder in which it was typed, if that is there too.
     pub directory: Text,
     /// Size of the terminal that is its stdout: rows, columns.
     pub terminal: Option<(u16, u16)>,

@@ -102,7 +102,7 @@ impl Follower {
         Ok(Some(is_different))
     }
 
-    /// Nothing is missed at first.
+    /// Number of states that the reader has missed; 0 at first.
     fn missed_by(&self, changes: &Changes) -> u64 {
         self.picture.since().map_or(0, |_| changes.missed)
     }

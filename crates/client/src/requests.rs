@@ -52,7 +52,7 @@ pub fn is_there() -> bool {
     UnixStream::connect(paths::socket()).is_ok_and(|stream| stranger(&stream).is_none())
 }
 
-/// Something listens where the daemon of this node would, be it one that is not trusted.
+/// Whether something listens where the daemon of this node would, be it one that is not trusted.
 pub fn is_answered() -> bool {
     UnixStream::connect(paths::socket()).is_ok()
 }
@@ -68,7 +68,7 @@ pub fn stream() -> Result<UnixStream, String> {
 /// Why there is no connection to a daemon.
 #[derive(Debug, thiserror::Error)]
 enum ConnectError {
-    /// There is none.
+    /// Absence of a daemon.
     #[error(
         "no daemon answers at {} ({error}): `tutti up --nodes N` starts a cluster on this machine, tuttid --join one on others; \
          {} names another socket",
@@ -76,7 +76,7 @@ enum ConnectError {
         paths::SOCKET_VARIABLE
     )]
     NoDaemon { path: std::path::PathBuf, error: std::io::Error },
-    /// There is one that is not for us.
+    /// Daemon that is not for us, as a line for the user.
     #[error("{0}")]
     ForeignDaemon(String),
 }

@@ -2,10 +2,10 @@
 
 use tutti_protocol::users::{JobRow, JobState};
 
-/// What `tutti ps --state` takes.
+/// Words that `tutti ps --state` takes.
 pub const WORDS: [&str; 7] = ["waiting", "starting", "running", "deadlock", "suspended", "ending", "over"];
 
-/// What each of [`WORDS`] means.
+/// Meaning of each of [`WORDS`].
 pub const MEANINGS: [&str; 7] = [
     "The job has no nodes yet. A line below the table says what it waits for.",
     "The job has nodes, and its ranks are being started.",

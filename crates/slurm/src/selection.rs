@@ -12,7 +12,7 @@ pub const QOS: &str = "normal";
 pub struct Selection {
     accounts: Option<Vec<String>>,
     nodes: Option<Vec<String>>,
-    /// Something was named that no job has.
+    /// Set once something was named that no job has.
     is_empty: bool,
     is_given: bool,
 }
