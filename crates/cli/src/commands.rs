@@ -48,13 +48,13 @@ mod why;
 
 /// Characters of another user's command that are shown, as of one's own.
 const COMMAND_CHARS: usize = 60;
-/// What `tutti wait` has for a job whose status is not known, as `wait` of shells has it.
+/// Exit status of `tutti wait` for a job whose status is not known, as `wait` of shells has it.
 const UNKNOWN_STATUS: u8 = 127;
 
-/// What a user hears when the answer is none that this command knows.
+/// Text for a user whose daemon gives an answer that this command does not know.
 const OTHER_VERSION: &str = "the daemon is of another version";
 
-/// What `tutti version` prints.
+/// Text of `tutti version`.
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// How the commands of `tutti` are called.
@@ -900,7 +900,7 @@ fn suspension(row: &JobRow) -> String {
     format!(" since {} by {by}", instant(suspended.since_ms))
 }
 
-/// What is not in the files of a job's output, and why.
+/// Number of bytes of a job's output that are in no file, and why.
 fn lost(row: &JobRow) -> Option<String> {
     let state = &row.output_state;
     let why = state.refused.as_ref().or(state.trouble.as_ref()).filter(|_| state.lost_bytes > 0)?;

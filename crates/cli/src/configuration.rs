@@ -22,7 +22,7 @@ const STORED: Duration = Duration::from_secs(2);
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What `tutti config` takes.
+/// Subcommands of `tutti config`.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Command {
     /// Name every mistake of a configuration, with its place

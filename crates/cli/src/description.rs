@@ -47,13 +47,13 @@ const TERMINAL: (u16, u16) = (24, 80);
 pub struct Described {
     /// The whole job.
     pub job: Job,
-    /// Its nodes.
+    /// Nodes of the job.
     pub nodes: Nodes,
     /// Ranks on each, if given.
     pub per_node: Option<u32>,
     /// How it shares them.
     pub terms: Terms,
-    /// Its name, its time and what it waits for.
+    /// Name, time and what it waits for.
     pub batch: Batch,
     /// Scripts and their steps.
     pub script: Script,

@@ -25,7 +25,7 @@ use tutti_os::stderr::escape_control;
 use crate::stdout;
 use checks::{Check, Verdict};
 
-/// What `tutti doctor` takes.
+/// Options of `tutti doctor`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// A program that is to be found here, and can run

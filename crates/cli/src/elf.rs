@@ -17,7 +17,7 @@ const DT_STRTAB: u64 = 5;
 const DT_RPATH: u64 = 15;
 const DT_RUNPATH: u64 = 29;
 
-/// Something that gives the bytes at an offset; fewer at its end.
+/// Source of the bytes at an offset; fewer at its end.
 pub trait ReadAt {
     /// Fills `buffer` from `offset` on; gives how much there was.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> usize;
@@ -62,7 +62,7 @@ pub struct Needs {
     pub libraries: Vec<String>,
     /// Folders of its own in which it searches, as they are written there.
     pub own_path: Vec<String>,
-    /// They go before LD_LIBRARY_PATH (DT_RPATH without DT_RUNPATH).
+    /// Whether these go before LD_LIBRARY_PATH (DT_RPATH without DT_RUNPATH).
     pub own_path_first: bool,
 }
 

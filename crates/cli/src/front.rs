@@ -248,7 +248,7 @@ pub fn request_of(
     Ok(cluster::Request::Run(Box::new(cluster::Submit { script: described.script, ..submit })))
 }
 
-/// What serves the files of a job's origin ends with its front end, which is on another host.
+/// Refusal of served files with `--at`: their server ends with its front end, which is on another host.
 const NO_ORIGIN: &str = "files of the submitting machine are for commands on a node, not for --at";
 /// Daemons that were started for one job leave when they were not needed for so long.
 const LEAVE_SECONDS: &str = "60";
@@ -316,7 +316,7 @@ pub fn attach(job: JobId) -> ExitCode {
     }
 }
 
-/// What `tutti submit` is to do.
+/// Task of `tutti submit`.
 pub struct Submission {
     /// The job.
     pub submit: cluster::Submit,
@@ -473,7 +473,7 @@ fn is_elsewhere(options: &Options) -> bool {
         || std::env::var_os(crate::nodes::TRANSPORT_VARIABLE).is_some_and(|value| !value.is_empty())
 }
 
-/// What of the command line has no effect.
+/// Reports what of the command line has no effect.
 fn report_ignored(name: &str, options: &Options) {
     if options.remarks.quiet {
         return;
@@ -524,18 +524,18 @@ fn refuse(name: &str, text: &str, status: u8) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// What becomes of the job.
+/// Stages of the job on the way to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// It runs.
+    /// Running.
     Open,
-    /// It was asked to end by this signal.
+    /// Asked to end by this signal.
     Requested(i32),
-    /// Its time is over, and it was asked to end.
+    /// Asked to end, since its time is over.
     TimedOut,
     /// We detach, it continues.
     Detaching,
-    /// It is being killed; this is our exit status.
+    /// Being killed; this is our exit status.
     Killed(u8),
 }
 
@@ -559,7 +559,7 @@ struct Front {
     end: End,
     /// The node on which the job ended by itself: only it is asked why.
     ender: Option<usize>,
-    /// It ended there with status 0: what the other nodes report is a consequence.
+    /// Whether it ended there with status 0: what the other nodes report is a consequence.
     ends_well: bool,
     /// Number of the last order of new ranks, and whether it is not known yet how they began.
     spawn: (u32, bool),
@@ -575,7 +575,7 @@ struct Front {
     deadline: Option<Instant>,
     /// The job's random number.
     job: u64,
-    /// Its number in the cluster.
+    /// Number of the job in the cluster.
     number: Option<JobId>,
     /// The daemon in place of the starters of a job of the cluster.
     daemon: Option<Watch>,
@@ -593,7 +593,7 @@ struct Front {
     status: u8,
     /// Use of the processes of nodes, as their starters have said it.
     used: Option<Used>,
-    /// Its rank 0 was there before, and exits with the status that comes here if the job fails.
+    /// Way to a rank 0 that was there before: it exits with the status that comes here if the job fails.
     adopted: Option<OwnedFd>,
     /// The job is idle, and what its user wants done then has been done.
     idle_acted: bool,
@@ -814,7 +814,7 @@ struct Ready {
     signals: bool,
     output: bool,
     input: bool,
-    /// What the daemon of this node is ready for.
+    /// Events for which the daemon of this node is ready.
     daemon: PollFlags,
 }
 

@@ -55,7 +55,7 @@ pub enum HostError {
         file: String,
         /// Counted from 1.
         line: usize,
-        /// What was found.
+        /// Text that was found.
         text: String,
     },
     /// A word that is no host.
@@ -123,7 +123,7 @@ pub struct Chosen {
 struct Group {
     /// How many programs.
     programs: usize,
-    /// Their hosts, each once.
+    /// Hosts of these programs, each once.
     hosts: Vec<Host>,
 }
 

@@ -19,13 +19,13 @@ use crate::starter;
 /// How a starter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It works.
+    /// Works.
     Alive,
-    /// It was the daemon, and has gone: the next one is awaited.
+    /// Daemon that has gone: the next one is awaited.
     Away,
-    /// Nothing of the job is left on its node.
+    /// Over: nothing of the job is left on its node.
     Over,
-    /// It died before it had reported that.
+    /// Died before it had reported that.
     Dead,
 }
 
@@ -35,7 +35,7 @@ pub struct Link {
     /// None: the other end is the daemon of this node, in place of all starters.
     child: Option<Child>,
     wire: OwnedFd,
-    /// What it has sent.
+    /// Decoder of what it has sent.
     pub decoder: Decoder,
     /// Frames on their way to it.
     out: VecDeque<u8>,
@@ -45,13 +45,13 @@ pub struct Link {
     pub node: Option<u32>,
     /// World rank of its first rank.
     pub first_rank: u32,
-    /// Its ranks get what we read from stdin.
+    /// Whether its ranks get what we read from stdin.
     pub wants_input: bool,
-    /// Its ranks have started and have taken the last piece.
+    /// Whether its ranks have started and have taken the last piece.
     pub input_room: bool,
     /// All its ranks are stopped.
     pub suspended: bool,
-    /// Nothing of the job has worked there for long.
+    /// Whether nothing of the job has worked there for long.
     pub idle: bool,
     /// No rank of its node is left, and none can come.
     pub left: bool,
@@ -61,7 +61,7 @@ pub struct Link {
     pub reached: Option<Reached>,
     /// The barrier of PMI in which its ranks are, and what they have put since the last one.
     pub fence: Option<(u32, Vec<u8>)>,
-    /// What its ranks have asked for ([`Kind::Ask`]), and no order has been given of.
+    /// Requests of its ranks ([`Kind::Ask`]) of which no order has been given.
     pub asks: VecDeque<(u32, Vec<u8>)>,
     /// How its share of the last order of new ranks began.
     pub spawned: Option<(u32, Vec<u8>)>,
@@ -172,12 +172,12 @@ impl Link {
         self.wire.as_fd()
     }
 
-    /// It works, or another is to take its place.
+    /// Whether it works, or another is to take its place.
     pub fn is_alive(&self) -> bool {
         matches!(self.state, State::Alive | State::Away)
     }
 
-    /// It works.
+    /// Whether it works.
     pub fn is_connected(&self) -> bool {
         self.state == State::Alive
     }

@@ -14,7 +14,7 @@ use tutti_client::table::aligned;
 use tutti_client::{states, users};
 use tutti_protocol::users::JobState;
 
-/// Who uses more of its slots' time, in thousandths, leaves nothing that is worth a word.
+/// Busy part of its slots' time, in thousandths, above which a job leaves nothing that is worth a word.
 const BUSY_MAX_PERMILLE: u32 = 850;
 
 /// A running job that leaves slots.
@@ -23,7 +23,7 @@ struct Giver {
     job: u64,
     /// Thousandths of a slot that it leaves, in all.
     left_milli: u64,
-    /// It is a filler itself.
+    /// Whether it is a filler itself.
     fills: bool,
 }
 
@@ -34,7 +34,7 @@ struct Offer {
     beside: u64,
     /// Thousandths of a slot that it would have, at most.
     milli: u64,
-    /// It is offered already.
+    /// Whether it is offered already.
     fills: bool,
     /// The other could fill what this one leaves, too.
     mutual: bool,

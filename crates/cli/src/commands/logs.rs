@@ -140,7 +140,7 @@ fn show_from_log(job: JobId, is_alone: bool) -> Option<Result<ExitCode, String>>
     Some(shown)
 }
 
-/// What the daemon has.
+/// Output that the daemon has kept.
 struct Lately {
     frames: Vec<(Kind, Vec<u8>)>,
     /// Why the job has ended.

@@ -34,7 +34,7 @@ fn sharers(own: &[Standing]) -> Vec<(u32, u32)> {
     found
 }
 
-/// What is left of a share beside so many other users.
+/// Rest of a share beside so many other users.
 fn beside(ppm: u32, others: usize) -> u32 {
     ppm / (others + 1).min(SHARERS_MAX) as u32
 }
@@ -62,7 +62,7 @@ fn percent(ppm: u32) -> String {
     format!("{}.{}%", ppm / 10_000, ppm % 10_000 / 1000)
 }
 
-/// What is wanted over what there is, in thousandths.
+/// Demand over supply, in thousandths.
 fn price_milli(wanted: u64, there: u64) -> u64 {
     u64::try_from(u128::from(wanted) * 1000 / u128::from(there.max(1))).unwrap_or(u64::MAX)
 }

@@ -23,7 +23,7 @@ pub(super) fn run(job: JobId) -> Result<ExitCode, String> {
     Ok(stdout::print(Some(text), ""))
 }
 
-/// What is with a job: the reason first.
+/// Lines about the state of a job: the reason first.
 fn lines(row: &JobRow) -> Vec<String> {
     let mut lines = Vec::new();
     match row.state {

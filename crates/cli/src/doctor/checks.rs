@@ -18,9 +18,9 @@ const FILES_MIN: u64 = 1024;
 pub struct Check {
     pub subject: &'static str,
     pub verdict: Verdict,
-    /// What there is, and what follows from it.
+    /// Finding, and what follows from it.
     pub found: String,
-    /// What to do.
+    /// Advice what to do, if there is something.
     pub advice: Option<String>,
 }
 
@@ -29,9 +29,9 @@ pub struct Check {
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     Ok,
-    /// It works, and would work better.
+    /// Works, and would work better.
     May,
-    /// Something must be done.
+    /// Needs something to be done.
     Fix,
 }
 
@@ -74,7 +74,7 @@ pub fn of_machine(facts: &Facts) -> Vec<Check> {
     ]
 }
 
-/// What matters of a node to a job there, as a rank of it sees it.
+/// Checks of a node that matter to a job there, as a rank of it sees it.
 pub fn of_rank(facts: &Facts) -> Vec<Check> {
     vec![system_calls(facts), copies(facts), offloads(facts), receive_buffer(facts), open_files(facts)]
 }

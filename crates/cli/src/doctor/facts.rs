@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tutti_os::cgroup::{self, Cgroup};
 use tutti_os::{PriorityClass, kernel, prefer_this_thread};
 
-/// What was found on a machine.
+/// Facts about a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
@@ -36,13 +36,13 @@ pub struct Facts {
     pub files_max: Option<u64>,
     /// Greatest receive buffer of a socket; none: any, for this user.
     pub receive_bytes: Option<u64>,
-    /// What the kernel lets this process do.
+    /// System calls that the kernel lets this process do.
     pub calls: Calls,
     /// `kernel.yama.ptrace_scope`; none: the kernel has no Yama.
     pub ptrace_scope: Option<u32>,
 }
 
-/// What was found of cgroups.
+/// Facts about cgroups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cgroups {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::program;
 
-/// What was found of a program.
+/// Facts about a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// Where it is.

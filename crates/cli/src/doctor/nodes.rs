@@ -126,7 +126,7 @@ fn judge(
     found
 }
 
-/// Those that have the same text, in one line.
+/// Groups nodes whose reports give the same text: each text, with the names of its nodes in one line.
 fn grouped<'a>(
     reports: &'a BTreeMap<u32, Report>,
     name: &impl Fn(u32) -> &'a str,
@@ -152,7 +152,7 @@ fn versions<'a>(reports: &'a BTreeMap<u32, Report>, name: &impl Fn(u32) -> &'a s
     }
 }
 
-/// What is amiss with a node alone: of each subject the nodes with the same finding.
+/// Checks of single nodes that do not pass: of each subject the nodes with the same finding.
 fn machines<'a>(reports: &'a BTreeMap<u32, Report>, name: &impl Fn(u32) -> &'a str) -> Vec<Check> {
     let mut lines: BTreeMap<Finding, (Verdict, Vec<&str>)> = BTreeMap::new();
     for (rank, report) in reports {

@@ -1,4 +1,4 @@
-//! What a rank of the doctor's job does: one on each node, as the user, and real probes between all pairs.
+//! Rank of the doctor's job: one on each node, as the user, and real probes between all pairs.
 //!
 //! ```text
 //! facts, the program, TCP to each daemon -> put the port of a UDP socket -> barrier -> get all ports
@@ -35,13 +35,13 @@ const DATAGRAM_BYTES: usize = 8 + 1 + 4 + 8 + 8;
 /// Where a node is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
-    /// Its ranks.
+    /// Address of its ranks.
     pub data: IpAddr,
-    /// Its daemon.
+    /// Address of its daemon.
     pub control: SocketAddr,
 }
 
-/// What a rank is to do.
+/// Task of a rank.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
     /// By rank.
@@ -52,7 +52,7 @@ pub struct Task {
     pub program: Option<OsString>,
 }
 
-/// What a rank has found.
+/// Findings of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     pub rank: u32,
@@ -106,7 +106,7 @@ fn println_whole(line: &str) -> Result<(), String> {
     std::io::stdout().lock().write_all(format!("{line}\n").as_bytes()).map_err(|error| error.to_string())
 }
 
-/// Those without a TCP connection, and those that refuse datagrams.
+/// Finds the daemons without a TCP connection, and those that refuse datagrams.
 fn daemons_not_reached(peers: &[Peer], own: u32, data: IpAddr) -> (Vec<(u32, String)>, Vec<u32>) {
     let others: Vec<(u32, SocketAddr)> =
         (0..).zip(peers).filter(|(rank, _)| *rank != own).map(|(rank, peer)| (rank, peer.control)).collect();

@@ -43,7 +43,7 @@ const NUMBER_MAX: Duration = Duration::from_millis(500);
 /// The daemon's log is begun anew beyond this size.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
-/// What the daemon wants of the job.
+/// Actions that the daemon wants of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnrolAction {
     /// A frame for the starters.
@@ -61,7 +61,7 @@ pub struct Enrolment {
     terms: Terms,
     /// Only its name: its time is ours to see to.
     batch: Batch,
-    /// Those that its starters may have made.
+    /// Cgroups that its starters may have made.
     cgroups: Vec<PathBuf>,
     /// The report of each starter when its ranks ran.
     started: Vec<Option<(Vec<u32>, Vec<String>)>>,

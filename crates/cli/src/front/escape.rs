@@ -1,7 +1,7 @@
 //! The escape of ssh: at the beginning of a line `~.` detaches from the job, `~~` is a tilde. All else passes
 //! as it was typed.
 
-/// What has been typed, as far as it matters.
+/// Place in what has been typed, as far as it matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Escape {
     /// At the beginning of a line.

@@ -376,7 +376,7 @@ impl Front {
         ));
     }
 
-    /// What the daemon of this node has to do with a job that it has not started.
+    /// Serves the daemon of this node, which gives turns to a job that it has not started.
     pub(super) fn take_turns(&mut self, ready: PollFlags) {
         let Some(enrolment) = &mut self.enrolment else { return };
         enrolment.handle_time(Instant::now());

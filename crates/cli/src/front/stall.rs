@@ -22,7 +22,7 @@ const SNAPSHOT_MS: u64 = 5_000;
 /// Lines that are said of this, at most.
 const LINES_MAX: usize = 8;
 
-/// What is to be done.
+/// Actions for the front end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StallAction {
     /// A frame for the starters.
@@ -38,7 +38,7 @@ pub enum StallAction {
 struct Taking {
     number: u64,
     since_ms: u64,
-    /// What each node sees, as JSON.
+    /// View of each node, as JSON.
     seen: Vec<Option<Vec<u8>>>,
     /// All have looked, and were told to let their ranks go on.
     is_released: bool,
@@ -185,8 +185,8 @@ impl Taking {
         StallAction::Put(Kind::Release, [self.number, 0].map(u64::to_le_bytes).concat())
     }
 
-    /// What the nodes have seen; none if a rank has run meanwhile, or one of them says nothing that can be
-    /// read.
+    /// Snapshot of what the nodes have seen; none if a rank has run meanwhile, or one of them says nothing
+    /// that can be read.
     fn snapshot(&self, ranks: u64, room: Option<u64>) -> Option<Snapshot> {
         let is_whole = self.whole.iter().all(|whole| *whole == Some(true));
         let views = self.seen.iter().map(|seen| serde_json::from_slice(seen.as_ref()?).ok());

@@ -9,11 +9,11 @@ use super::{Host, HostError, read_file, slurm};
 pub struct Allocation {
     /// Of which batch system.
     pub system: &'static str,
-    /// Its nodes, with the tasks of each.
+    /// Nodes of the allocation, with the tasks of each.
     pub hosts: Vec<Host>,
 }
 
-/// What an allocation is called whose hosts stand in a file that a launcher's variable names.
+/// Name for an allocation whose hosts stand in a file that a launcher's variable names.
 pub const HOST_FILE: &str = "host file";
 /// Variables of other launchers that name a file of hosts: Open MPI (those of two generations), MPICH, Intel
 /// MPI. Operators of Kubernetes set them.

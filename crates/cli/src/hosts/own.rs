@@ -7,12 +7,12 @@ use tutti_os::slurm;
 
 use crate::engine::slurm::nodes;
 
-/// What this machine is called.
+/// Names of this machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Its name, as the kernel has it.
+    /// Name that the kernel has.
     pub name: String,
-    /// What Slurm calls it, on a node of an allocation.
+    /// Name that Slurm gives it, on a node of an allocation.
     slurm: Option<String>,
     /// The nodes of the allocation: several may be of one machine, with its address.
     allocated: Vec<String>,
@@ -21,7 +21,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// Reads the names of this machine.
     pub fn this() -> Self {
         Machine {
             name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -44,7 +44,7 @@ impl Machine {
             || self.addresses(host).any(is_own)
     }
 
-    /// What the file of hosts says of a name.
+    /// Addresses that the file of hosts has for a name.
     fn addresses(&self, host: &str) -> impl Iterator<Item = SocketAddr> {
         let lines = self.known.lines().map(|line| line.split('#').next().unwrap_or(line));
         lines.filter_map(move |line| {
@@ -80,7 +80,7 @@ fn address(host: &str) -> Option<SocketAddr> {
     }
 }
 
-/// Nothing is sent to it.
+/// Port of an address that is only looked up: no packet is sent to it.
 const ANY_PORT: u16 = 9;
 
 /// The kernel would reach the address from that very address.

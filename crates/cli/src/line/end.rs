@@ -34,7 +34,7 @@ pub struct End {
     /// The protocol.
     pub line: Line,
     local: UnixStream,
-    /// Nothing more comes from it, nothing more is taken by it.
+    /// Cleared once nothing more comes from it; the next one: once nothing more is taken by it.
     is_read: bool,
     is_written: bool,
     /// For the local stream.

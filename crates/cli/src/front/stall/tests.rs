@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What node `rank` sees of its one rank, which waits for the other, or runs.
+/// View by node `rank` of its one rank, which waits for the other, or runs.
 fn view(rank: u32, waits: bool) -> String {
     let peer = 1 - rank;
     let wait = format!(r#"{{"what":"receive","matched":false,"peer":{peer},"tag":7,"context":0,"bytes":4}}"#);
