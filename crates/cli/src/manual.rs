@@ -87,7 +87,7 @@ fn push_command(text: &mut String, command: &Command) {
     }
 }
 
-/// What a section has below its heading.
+/// Text of a section below its heading.
 fn body(section: &str) -> String {
     section.lines().filter(|line| !line.starts_with(".SH ")).map(|line| format!("{line}\n")).collect()
 }
@@ -111,7 +111,7 @@ fn other_names(argument: &Arg) -> Vec<String> {
     letters.chain(words.into_iter().map(|word| format!("--{word}"))).collect()
 }
 
-/// What the generator writes, without the macro for apostrophes that it begins each part with except the
+/// Text of the generator, without the macro for apostrophes that it begins each part with except the
 /// first, the title.
 fn rendered(render: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> String {
     let mut text = Vec::new();

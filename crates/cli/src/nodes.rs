@@ -14,10 +14,10 @@ use crate::options::Options;
 /// Environment variable for the network between ranks.
 pub const TRANSPORT_VARIABLE: &str = "TUTTI_TRANSPORT";
 
-/// What the job's nodes are.
+/// Nodes of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nodes {
-    /// This machine, without a network.
+    /// One node: this machine, without a network.
     One,
     /// Virtual nodes that reach each other over the loopback interface; the world rank of each one's first
     /// rank.
@@ -33,7 +33,7 @@ pub enum Nodes {
     Cluster(Wanted),
 }
 
-/// What is wanted of a cluster.
+/// Nodes that are wanted of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// How many nodes, if given.
@@ -56,7 +56,7 @@ pub enum NodesError {
     /// More than can know each other.
     #[error("--netns takes at most {NAMESPACES_MAX} nodes, not {0}")]
     TooMany(u32),
-    /// There are no cables.
+    /// MTU without cables.
     #[error("--netns-mtu is about the cables that --netns makes, and --netns was not given")]
     MtuOfNothing,
     /// The environment has another value.
@@ -75,7 +75,7 @@ impl Nodes {
         Nodes::choose(options, ranks, hosts, transport.as_deref())
     }
 
-    /// They are those of the cluster.
+    /// Whether the job's nodes are those of the cluster.
     pub fn are_of_cluster(options: &Options, hosts: &[Host]) -> bool {
         let is_virtual = options.virtual_nodes.count.is_some() || options.virtual_nodes.namespaces.is_some();
         !is_virtual && (options.nodes.is_some() || !hosts.is_empty() || options.cluster)

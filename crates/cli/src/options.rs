@@ -28,7 +28,7 @@ pub use completed::command;
 use table::{Key, OF_A_PROGRAM, OPTIONS, Spec, Unfit};
 pub use table::{Launcher, help};
 
-/// What `--version` prints. CMake's FindMPI runs it and wants no more than success.
+/// Text of `--version`. CMake's FindMPI runs it and wants no more than success.
 pub const VERSION: &str = concat!("mpiexec (Tutti) ", env!("CARGO_PKG_VERSION"));
 
 /// Exit status of a wrong command line.
@@ -63,7 +63,7 @@ pub struct Options {
     pub no_oversubscribe: bool,
     /// How the job shares nodes and time with others.
     pub terms: Terms,
-    /// Its name, its time and what it waits for.
+    /// Name, time and what the job waits for.
     pub batch: Batch,
     /// Further tasks of the command beside the start of the job.
     pub beside: Beside,
@@ -97,7 +97,7 @@ pub struct VirtualNodes {
 pub struct Beside {
     /// Answers in JSON.
     pub json: bool,
-    /// It serves these folders to the job's nodes; an empty name: the working directory.
+    /// Folders that the command serves to the job's nodes; an empty name: the working directory.
     pub files: Vec<OsString>,
 }
 
@@ -179,7 +179,7 @@ pub enum OptionError {
     Missing {
         /// Which option.
         option: String,
-        /// What it needs.
+        /// Values that it needs.
         needed: String,
     },
     /// A value that cannot be.
@@ -187,9 +187,9 @@ pub enum OptionError {
     Value {
         /// Which option.
         option: String,
-        /// What was given.
+        /// Value that was given.
         value: String,
-        /// What can be.
+        /// Values that can be.
         expected: &'static str,
     },
     /// A pattern of file names with a letter that means nothing.
@@ -199,10 +199,10 @@ pub enum OptionError {
         pattern: String,
         /// Behind the percent sign.
         letter: char,
-        /// What there is.
+        /// Letters that there are.
         known: &'static str,
     },
-    /// It is another command's.
+    /// Option of another command.
     #[error("{option} {text}")]
     Elsewhere {
         /// Which option.
@@ -210,7 +210,7 @@ pub enum OptionError {
         /// Whose it is, and what to do instead.
         text: &'static str,
     },
-    /// It cannot be done.
+    /// Option for something that cannot be done.
     #[error("{option} is not supported: {why}")]
     Unsupported {
         /// Which option.
@@ -241,12 +241,12 @@ fn warning(text: &str) -> Option<Warning> {
     signals::number(signal).ok().map(|signal| Warning { signal, before_ms })
 }
 
-/// What the user may have meant.
+/// Names an option that the user may have meant.
 fn hint(option: &str) -> String {
     suggest::option(option, names()).map_or_else(String::new, |text| format!("; {text}"))
 }
 
-/// What other systems' patterns have for the rank.
+/// Advice on a letter that other systems' patterns have for the rank.
 fn hint_of_letter(letter: char) -> &'static str {
     if "tng".contains(letter) { "; the rank is %r" } else { "" }
 }
@@ -348,7 +348,7 @@ struct ForAll {
 /// Options of a part of the command line between colons.
 enum Section {
     Program(Program),
-    /// Something else than a job.
+    /// Request for something else than a job.
     Instead(Request),
 }
 
@@ -446,7 +446,7 @@ fn with_values<'a>(
 /// An option as found in a word of the command line.
 struct Found {
     option: &'static Spec,
-    /// Its name as written.
+    /// Name as written.
     written: String,
     /// Values in the same word.
     values: Vec<OsString>,
@@ -729,7 +729,7 @@ fn binding(text: &str) -> Option<Binding> {
     }
 }
 
-/// What --map-by takes.
+/// Values that --map-by takes.
 const MAPPINGS: &str =
     "slot, core, hwthread, socket or ppr:N:node: consecutive ranks are on one node (-ppn N sets how many)";
 /// Parts of a node: which of them ranks get first is a matter of binding.

@@ -93,7 +93,7 @@ impl OriginServer {
     }
 }
 
-/// What `--files` names: `FOLDER`, `FOLDER:ro`; empty: the working directory.
+/// Reads a value of `--files`: `FOLDER`, `FOLDER:ro`; empty: the working directory.
 fn folder_of(word: &OsString, directory: &Path) -> Result<Folder, String> {
     let bytes = word.as_bytes();
     let (bytes, is_read_only) = match bytes.strip_suffix(b":ro") {

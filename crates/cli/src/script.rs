@@ -17,7 +17,7 @@ use crate::options::{Launcher, OptionError, Request, parse_as};
 
 /// Options are in the first bytes of a script.
 const HEAD_BYTES: u64 = 64 << 10;
-/// What their lines begin with.
+/// Beginning of their lines.
 const MARK: &str = "#TUTTI";
 
 /// Why a line of a script is none of options.
@@ -30,17 +30,17 @@ pub enum ScriptError {
         file: String,
         /// Counted from 1.
         line: usize,
-        /// What is wrong.
+        /// Fault of the option.
         error: OptionError,
     },
-    /// It is no list of options.
+    /// Line that is no list of options.
     #[error("{file}, line {line}: {text:?} is not a list of options")]
     Line {
         /// The script.
         file: String,
         /// Counted from 1.
         line: usize,
-        /// What was found.
+        /// Text that was found.
         text: String,
     },
 }

@@ -19,7 +19,7 @@ mod swf;
 /// A shorter job counts as one of so many seconds for its slowdown.
 const BOUND_S: f64 = 10.0;
 
-/// What `tutti simulate` takes.
+/// Options of `tutti simulate`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// A workload log in the Standard Workload Format
@@ -68,7 +68,7 @@ fn policy(text: &str) -> Result<(&'static str, Named), String> {
     })
 }
 
-/// What came of a policy.
+/// Results of a policy.
 struct Row {
     name: &'static str,
     jobs: usize,
@@ -123,7 +123,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     Ok(stdout::print(Some(text), ""))
 }
 
-/// What jobs leave of their slots, where the log does not say it; and what is assumed of filling.
+/// Draws what jobs leave of their slots, where the log does not say it; gives what is assumed of filling.
 fn draw_idle(jobs: &mut [Job], known: &[bool], options: &Options) -> [String; 2] {
     let most_permille = u64::from(options.idle) * 20;
     let mut drawn = 0;

@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 /// Why there is no starter.
 #[derive(Debug, thiserror::Error)]
 pub enum StarterError {
-    /// It cannot be executed.
+    /// Failure to execute it.
     #[error("cannot start {}: {source} (it belongs to the installation of mpiexec; TUTTI_STARTER names another one)", path.display())]
     Start {
         /// Where it should be.

@@ -23,14 +23,14 @@ pub struct Stdio {
     label: bool,
     output: Target,
     errors: Target,
-    /// What is being written, and where to.
+    /// Bytes that are being written; then how many of them are, and where to.
     pending: Vec<u8>,
     written: usize,
     to: Kind,
     rank: u32,
     /// Streams whose last byte was no newline.
     inside_line: HashMap<(u32, bool), ()>,
-    /// Its reader is gone.
+    /// Set once its reader is gone.
     discarding: bool,
     /// The terminal is raw, and rank 0 writes for it: the newlines of all others need a carriage return.
     pub raw: bool,
@@ -110,7 +110,7 @@ impl Stdio {
         Ok(())
     }
 
-    /// Nothing waits to be written.
+    /// Whether nothing waits to be written.
     pub fn is_idle(&self) -> bool {
         self.pending.is_empty()
     }

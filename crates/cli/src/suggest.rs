@@ -1,4 +1,4 @@
-//! What a user may have meant by a word that is no command, option or variable here: a near one of ours, or
+//! Suggestions for a word that is no command, option or variable here: a near one of ours, or
 //! what ours is called that another system has under this name.
 
 use tutti_protocol::config::schema::nearest;

@@ -28,7 +28,7 @@ use log::{History, Span};
 /// Nodes tell the head of their turns once a second; until then it is on its way for a moment.
 const SETTLE: Duration = Duration::from_millis(1500);
 
-/// What `tutti timeline` takes.
+/// Options of `tutti timeline`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// From its submission to its end, with all others that ran meanwhile
@@ -137,7 +137,7 @@ fn is_fresh(log: &Path, now: SystemTime) -> bool {
 }
 
 impl History {
-    /// What is to be drawn: a job's time or all, with a little room at both ends.
+    /// Span to be drawn: a job's time or all, with a little room at both ends.
     fn span(&self, job: Option<u64>, last: Option<f64>) -> Result<Span, String> {
         let (mut from, mut to) = match job {
             Some(id) => {
@@ -176,7 +176,7 @@ impl History {
         Ok((from_us.max(first_us.unwrap_or(0)), to_us))
     }
 
-    /// What matters within a span: nodes that were used, marks inside.
+    /// Keeps what matters within a span: jobs of that time, nodes that were used, marks inside.
     fn only(mut self, (from, to): Span) -> Self {
         self.jobs.retain(|_, job| job.submitted_us < to && job.over_us.is_none_or(|over| over > from));
         self.marks.retain(|mark| mark.us >= from && mark.us <= to);

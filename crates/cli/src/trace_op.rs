@@ -33,7 +33,7 @@ const ROUNDS: u64 = 5;
 const STAMPS_MAX: u64 = 1 << 20;
 /// Operations of a group that the ranks time together.
 const GROUP: f64 = 10.0;
-/// What the ranks may print.
+/// Bytes that the ranks may print.
 const OUTPUT_BYTES_MAX: u64 = 1 << 30;
 /// The job is ended then.
 const LIMIT_SECONDS: &str = "120";
@@ -62,7 +62,7 @@ pub enum Place {
     Nodes,
 }
 
-/// What the target does meanwhile.
+/// Occupation of the target meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Target {
     /// It waits inside the library, and looks at the network
@@ -80,7 +80,7 @@ pub enum Kernel {
     Apart,
 }
 
-/// What `tutti trace-op` takes.
+/// Options of `tutti trace-op`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// The operation
@@ -174,7 +174,7 @@ struct Case {
     operations: u64,
 }
 
-/// What the ranks have printed.
+/// Output of the ranks.
 #[derive(Clone, Debug, Default)]
 struct Found {
     /// By block and rank.
@@ -327,7 +327,7 @@ impl Found {
         self.hosts.get(&0).is_some_and(|host| !host.is_empty() && self.hosts.get(&1) == Some(host))
     }
 
-    /// What an operation took without stamps: the median of the groups' means.
+    /// Time of an operation without stamps: the median of the groups' means.
     fn bare_ns(&self) -> Option<f64> {
         let mut times = self.bare_ns.clone();
         times.sort_unstable();

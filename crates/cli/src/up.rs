@@ -38,7 +38,7 @@ const LEFT: Duration = Duration::from_secs(2);
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(10);
 
-/// What `tutti up` takes.
+/// Options of `tutti up`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// How many nodes
@@ -97,7 +97,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Those that daemons take as they are.
+    /// Flags that daemons take as they are.
     fn flags(&self) -> Vec<String> {
         let given = [
             ("--arity", self.arity.map(|arity| arity.to_string())),
@@ -183,7 +183,7 @@ pub fn up(options: &Options) -> Result<ExitCode, String> {
     Ok(stdout::print(Some(text), ""))
 }
 
-/// This user's folder, in which no daemon answers.
+/// Gives this user's folder, in which no daemon answers.
 fn free_folder() -> Result<PathBuf, String> {
     let folder = paths::folder();
     let is_root = rustix::process::geteuid().is_root();
@@ -213,12 +213,12 @@ fn alive() -> Result<usize, String> {
     }
 }
 
-/// What keeps the namespaces of a cluster and what joins them, whichever of its daemons dies: a process that
+/// Keeper of the namespaces of a cluster and what joins them, whichever of its daemons dies: a process that
 /// has all of them open, and ends when no daemon has its end of a pipe any more. It does nothing else, so it
 /// is `cat`, under another name. Who starts a daemon again enters its namespace by `/proc/PID/fd`.
 struct Holder(Option<OwnedFd>);
 
-/// Its name in lists of processes.
+/// Name of that process in lists of processes.
 const HOLDER: &str = "tutti-namespaces";
 
 impl Holder {
@@ -238,7 +238,7 @@ impl Holder {
         Ok(Holder(Some(lives)))
     }
 
-    /// What a daemon keeps open.
+    /// Copy of the pipe's end, for a daemon that keeps it open.
     fn try_clone(&self) -> std::io::Result<Option<OwnedFd>> {
         self.0.as_ref().map(OwnedFd::try_clone).transpose()
     }
@@ -408,7 +408,7 @@ pub fn down() -> Result<ExitCode, String> {
 struct Left {
     job: JobId,
     pid: u32,
-    /// Its start time, which tells it from another one with its number.
+    /// Start time of the process, which tells it from another one with its number.
     began: String,
 }
 

@@ -21,7 +21,7 @@ impl Launcher {
         self != Launcher::Mpiexec
     }
 
-    /// It has this option.
+    /// Whether it has this option.
     pub fn has(self, key: Key) -> bool {
         self == Launcher::Submit || !OF_SUBMIT.contains(&key)
     }
@@ -44,7 +44,7 @@ const NO_RESTART: &str = "a rank that dies ends the job";
 const MAP: &str = "-v, or tutti status of a submitted job, prints what is started where";
 const START: &str = "a submitted job has no front end; tutti status shows where it runs";
 
-/// What an option does.
+/// Effects of options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     Ranks,
@@ -120,9 +120,9 @@ pub enum Key {
     MemoryKinds,
     OwnMpi,
     Tagged,
-    /// It is always so here.
+    /// Asks for what is always so here.
     Always,
-    /// It only controls another launcher.
+    /// Controls another launcher only.
     Foreign,
     Unfit(Unfit),
 }
@@ -152,11 +152,11 @@ impl Key {
 
 /// One option of the table.
 pub struct Spec {
-    /// What it does.
+    /// Effect of the option.
     pub key: Key,
-    /// Its names without dashes.
+    /// Names without dashes.
     pub names: &'static [&'static str],
-    /// Its values, as `--help` shows them.
+    /// Values, as `--help` shows them.
     pub values: &'static [&'static str],
     /// One line; empty: accepted and not shown.
     pub help: &'static str,
@@ -682,11 +682,11 @@ pub const OPTIONS: &[Spec] = &[
 
 /// An option as the user of a command sees it.
 pub struct Listed {
-    /// What it does.
+    /// Effect of the option.
     pub key: Key,
-    /// Its names without dashes.
+    /// Names without dashes.
     pub names: Vec<&'static str>,
-    /// Its values.
+    /// Values that follow it.
     pub values: &'static [&'static str],
     /// One line.
     pub help: &'static str,

@@ -22,7 +22,7 @@ const ARRIVALS: (f64, f64) = (10.23, 0.4871);
 /// A longer run time is cut, in s: three days.
 const RUN_S_MAX: f64 = 259_200.0;
 
-/// So many jobs for so many nodes, with this part of the nodes' time asked for.
+/// Makes so many jobs for so many nodes, with this part of the nodes' time asked for.
 #[must_use]
 pub fn jobs(count: usize, nodes: u32, load: f64, seed: u64) -> Vec<Job> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);

@@ -11,7 +11,7 @@ pub const BYTES_MAX: u64 = 1 << 30;
 const SECONDS_MAX: f64 = 3.2e9;
 const SECOND: f64 = 1e9;
 
-/// What a log says.
+/// Content of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log {
     /// Jobs in the order of their submission.

@@ -73,7 +73,7 @@ impl Style {
         self.colours.keys().copied()
     }
 
-    /// What a job is filled with.
+    /// Colour or hatching that a job is filled with.
     pub fn fill(&self, job: u64) -> String {
         let index = self.colours.get(&job).copied().unwrap_or(0);
         match index / COLOURS.len() % 3 {
@@ -197,7 +197,7 @@ impl Chart<'_> {
         );
     }
 
-    /// What ran, in the units of the page's script: a width of the whole span in ms.
+    /// Draws what ran, in the units of the page's script: a width of the whole span in ms.
     fn strips(&self, svg: &mut Svg, top: f64, lane: f64) {
         let height = lane * self.history.nodes.len() as f64;
         let span_ms = (self.span.1 - self.span.0) as f64 / 1000.0;

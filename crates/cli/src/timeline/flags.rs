@@ -24,7 +24,7 @@ pub struct Flag {
     pub numbers: (usize, usize),
     /// One of them is bad news.
     pub fault: bool,
-    /// What its events are, a line each.
+    /// Texts of its events, a line each.
     pub text: String,
 }
 

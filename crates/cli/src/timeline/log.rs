@@ -1,4 +1,4 @@
-//! What the logs of a controller say, put in order: jobs and nodes, and on each node who ran when.
+//! History from the logs of a controller, put in order: jobs and nodes, and on each node who ran when.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub struct History {
     pub jobs: BTreeMap<u64, Job>,
     /// In the order of their names.
     pub nodes: Vec<Node>,
-    /// What happened, by time.
+    /// Events, by time.
     pub marks: Vec<Mark>,
     /// The last thing that is known.
     pub until_us: u64,
@@ -30,13 +30,13 @@ pub struct History {
 /// A job.
 #[derive(Debug, Default)]
 pub struct Job {
-    /// What runs.
+    /// Command that runs.
     pub command: String,
-    /// Its user, if the log has it.
+    /// User of the job, if the log has it.
     pub user: Option<String>,
-    /// Its name, if it has one.
+    /// Name of the job, if it has one.
     pub name: Option<String>,
-    /// Its nodes, by name.
+    /// Nodes of the job, by name.
     pub nodes: Vec<String>,
     /// When it was submitted, when its ranks ran, when it was over.
     pub submitted_us: u64,
@@ -48,7 +48,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Its name, else its program without folders.
+    /// Name of the job, else its program without folders.
     pub fn short_name(&self) -> &str {
         let program = || self.command.split_whitespace().next().and_then(|word| word.rsplit('/').next());
         self.name.as_deref().or_else(program).unwrap_or("")
@@ -67,7 +67,7 @@ pub struct Node {
     pub turns: Vec<(TurnKind, u64, u64, u64, u64)>,
 }
 
-/// Something that happened at one moment.
+/// Event at one moment.
 #[derive(Debug)]
 pub struct Mark {
     pub us: u64,
@@ -76,7 +76,7 @@ pub struct Mark {
     pub node: Option<String>,
     /// In one line.
     pub text: String,
-    /// It is bad news.
+    /// Whether it is bad news.
     pub fault: bool,
 }
 
@@ -253,7 +253,7 @@ impl Node {
     }
 }
 
-/// What is left of spans without others; both ascending.
+/// Cuts `taken` out of spans; both ascending.
 fn without(spans: Vec<Span>, taken: &[Span]) -> Vec<Span> {
     taken.iter().fold(spans, |spans, &(from, to)| {
         let cut = |(start, end): Span| [(start, end.min(from)), (start.max(to), end)];

@@ -1,4 +1,4 @@
-//! What the logs do not have any more, from the history of the page: jobs, and gaps.
+//! History that the logs do not have any more, from the page: jobs, and gaps.
 
 use serde::Deserialize;
 use tutti_os::stderr::print_line;

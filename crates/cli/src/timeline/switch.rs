@@ -8,7 +8,7 @@ use tutti_svg::{Anchor, GREY, INK, Scale, Svg};
 use super::chart::{LEFT, RIGHT, Style, WIDTH, draw_ticks, unit};
 use super::log::{History, Span};
 
-/// What one generation did on a node.
+/// Freezes and thaws of one generation on a node.
 #[derive(Clone, Debug, Default)]
 struct OnNode {
     /// Job, when its freezer was written to, how long it took to be frozen.

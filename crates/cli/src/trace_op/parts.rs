@@ -119,7 +119,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// What these parts leave of T: the kernels and the way between; negative where both sides work at
+    /// Rest of T without these parts: the kernels and the way between; negative where both sides work at
     /// once.
     pub fn rest_ns(&self) -> i64 {
         self.t_ns as i64 - (self.asks_ns + self.ta_ns + self.tb_ns + self.tc_ns + self.given_ns) as i64

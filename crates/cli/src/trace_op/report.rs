@@ -1,4 +1,4 @@
-//! What is printed and drawn of a measurement.
+//! Report on a measurement, printed and drawn.
 //!
 //! A table of parts has to add up, and medians do not: parts are the means of the fifth of the operations
 //! whose T lies in the middle.
@@ -26,7 +26,7 @@ pub struct Part {
     pub recv_ns: f64,
 }
 
-/// What was found.
+/// Results of a measurement.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// With all stamps, and those that lack one.

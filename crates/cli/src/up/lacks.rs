@@ -1,4 +1,4 @@
-//! What a container or pod lacks that jobs would like: a line each, said when its daemon is started.
+//! Lacks of a container or pod that jobs would feel: a line each, said when its daemon is started.
 
 use std::path::Path;
 

@@ -14,12 +14,12 @@ use super::{free_folder, lacks, last_line};
 use crate::cluster::{self, Request};
 use crate::stdout;
 
-/// What an answer begins with: a host's shell may print something in front.
+/// Beginning of an answer: a host's shell may print something in front.
 pub(super) const MARK: &str = "tutti-member ";
 /// A daemon is in the cluster within this time.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(10);
-/// What ssh says of the connection: address and port of the client, then of this host.
+/// Variable of ssh about the connection: address and port of the client, then of this host.
 const CONNECTION: &str = "SSH_CONNECTION";
 
 /// Daemon that is to be started.
@@ -44,7 +44,7 @@ pub(super) enum Answer {
     Up {
         /// Where it hears others.
         address: String,
-        /// What is missing on this host, a line each.
+        /// Lacks of this host, a line each.
         notes: Vec<String>,
     },
     /// Refusal, in one line.
