@@ -16,10 +16,10 @@ use crate::message::{Down, Members, Order, Report, Stage};
 use crate::tree::Tree;
 use crate::types::{JobId, Membership, NodeId, Slots};
 
-/// What the daemon is to do, in this order.
+/// Work for the daemon, to be done in this order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// This child is told all that is in force: what the daemon itself says to those below comes first.
+    /// Tell this child all that is in force: what the daemon itself says to those below comes first.
     Welcome(NodeId),
     /// Send it to this child.
     Child(NodeId, Down),
@@ -36,7 +36,7 @@ pub struct Agent {
     switch: NodeSwitch,
     merger: Merger,
     children: Vec<NodeId>,
-    /// Who came before it was known here that it is a child: nothing that goes down goes there.
+    /// Nodes that came before they were known here to be children: nothing that goes down goes there.
     unknown_children: Vec<NodeId>,
     out: VecDeque<Output>,
 }
@@ -64,14 +64,14 @@ impl Agent {
         self.settle(now_ns);
     }
 
-    /// Nothing of the job is left on this node, while others may still run it.
+    /// Handles the end of the job on this node, where nothing of it is left; others may still run it.
     pub fn handle_job_ended_here(&mut self, now_ns: u64, job: JobId) {
         self.switch.handle_job_ended(now_ns, job);
         self.merger.handle_own_ended(now_ns, job);
         self.settle(now_ns);
     }
 
-    /// There are so many nodes in the tree, lost ones too, or more.
+    /// Notes that the tree has so many nodes, lost ones too, or more.
     pub fn handle_nodes(&mut self, now_ns: u64, nodes: u32) {
         if self.merger.handle_nodes(now_ns, nodes) {
             self.find_children();
@@ -125,7 +125,7 @@ impl Agent {
         self.settle(now_ns);
     }
 
-    /// What has become of a job on this node.
+    /// Handles a change of a job on this node.
     pub fn handle_change(&mut self, now_ns: u64, job: JobId, change: JobChange) {
         self.switch.handle_change(now_ns, job, change);
         self.settle(now_ns);
@@ -145,7 +145,7 @@ impl Agent {
         self.settle(now_ns);
     }
 
-    /// What is to be done next.
+    /// Takes the next output, if any.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.out.pop_front()
     }

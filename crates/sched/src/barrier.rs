@@ -35,12 +35,12 @@ pub struct Merger {
     late_ns: u64,
 }
 
-/// What is known of a job here.
+/// State of a job, as known here.
 #[derive(Clone, Debug)]
 struct Job {
     /// None: children have spoken of it, nobody else.
     nodes: Vec<NodeId>,
-    /// This node has a part of the job that counts.
+    /// Whether this node has a part of the job that counts.
     member: bool,
     own: [Option<Generation>; STAGES.len()],
     children: Vec<Child>,
@@ -52,7 +52,7 @@ struct Job {
 /// Jobs that children speak of and that nobody else has spoken of yet.
 const UNKNOWN_MAX: usize = 64;
 
-/// What those have reached of whose part nothing is left.
+/// Generation reached by those of whose part nothing is left.
 const GONE: Generation = Generation(u64::MAX);
 
 /// A child with nodes of the job that count.
@@ -86,7 +86,7 @@ impl Merger {
         &self.tree
     }
 
-    /// There are so many nodes, or more. True if that is new: all jobs are looked at again.
+    /// Grows the tree to so many nodes, if it has fewer. True if that is new: all jobs are looked at again.
     pub fn handle_nodes(&mut self, now_ns: u64, nodes: u32) -> bool {
         let is_new = self.tree.nodes() < nodes;
         while self.tree.nodes() < nodes {
@@ -131,7 +131,7 @@ impl Merger {
         children.filter(|child| child.reaches).map(|child| child.node)
     }
 
-    /// This node's part of `job` has reached the stage, as of `generation`.
+    /// Notes that this node's part of `job` has reached the stage, as of `generation`.
     pub fn handle_own(&mut self, now_ns: u64, job: JobId, stage: Stage, generation: Generation) {
         let Some(record) = self.jobs.get_mut(&job) else { return };
         let own = &mut record.own[stage.index()];
@@ -139,7 +139,7 @@ impl Merger {
         self.settle(now_ns, job, stage);
     }
 
-    /// Nothing of `job` is left on this node: it has reached every stage of every generation, and no barrier
+    /// Notes the end of `job` on this node: it has reached every stage of every generation, and no barrier
     /// waits for it.
     pub fn handle_own_ended(&mut self, now_ns: u64, job: JobId) {
         for stage in STAGES {
@@ -237,7 +237,7 @@ impl Merger {
         self.out.pop_front()
     }
 
-    /// What the controller has merged of a job and stage: the least generation that all nodes that count have
+    /// Merged state of a job and stage on the controller: the least generation that all nodes that count have
     /// reached.
     #[must_use]
     pub fn merged(&self, job: JobId, stage: Stage) -> Option<Generation> {
@@ -308,7 +308,7 @@ impl Job {
         }
     }
 
-    /// What each of those that count has reached.
+    /// Generations reached by each of those that count.
     fn reported(
         &self,
         stage: Stage,

@@ -31,7 +31,7 @@ impl Connected {
         self.pairs.retain(|(one, other)| *one != job && *other != job);
     }
 
-    /// Nobody is connected.
+    /// Whether no jobs are connected.
     pub(crate) fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }

@@ -34,7 +34,7 @@ pub use late::Lags;
 use late::Late;
 use strict::Strict;
 
-/// What the caller is to know.
+/// News for the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
     /// The job is suspended and frozen on all its nodes.
@@ -42,11 +42,11 @@ pub enum Notice {
     /// The node keeps a job, this one if there are several, that has left its row: it has not frozen it for a
     /// second or more.
     Late(NodeId, JobId),
-    /// It has frozen all jobs that it kept.
+    /// The node has frozen all jobs that it kept.
     InTime(NodeId),
     /// The node is out of the slice plan.
     Expelled(NodeId),
-    /// It is in it again.
+    /// The node is in the slice plan again.
     Back(NodeId),
 }
 
@@ -61,12 +61,12 @@ pub struct Controller {
     strict: Option<Strict>,
     /// The last suspend (true) or resume of each job, and its number.
     suspends: BTreeMap<JobId, (u64, bool)>,
-    /// Its numbers are larger than this.
+    /// Lower bound of this controller's numbers: all are larger.
     first: u64,
     down: VecDeque<Down>,
     notices: VecDeque<Notice>,
     late: Late,
-    /// Who ran before the switch that is being made.
+    /// Jobs that ran before the switch that is being made.
     before: Vec<JobId>,
 }
 
@@ -183,7 +183,7 @@ impl Controller {
         self.down.push_back(Down::Order(Order::Kill(job)));
     }
 
-    /// Nothing of the job is left on any node.
+    /// Handles the end of the job, of which nothing is left on any node.
     pub fn handle_job_ended(&mut self, now_ns: u64, job: JobId) {
         self.scheduler.end(now_ns, job);
         self.suspends.remove(&job);
@@ -205,7 +205,7 @@ impl Controller {
         }
     }
 
-    /// What is to go down next. After each event and at [`Self::poll_timeout`] the caller polls until None.
+    /// Takes what goes down next. After an event and at [`Self::poll_timeout`] the caller polls until None.
     pub fn poll_down(&mut self, now_ns: u64) -> Option<Down> {
         if self.down.is_empty() {
             self.expel_nameless(now_ns);
@@ -223,7 +223,7 @@ impl Controller {
         next_ns.into_iter().chain(self.late_timeout()).min()
     }
 
-    /// What the caller is to know next.
+    /// Takes the next notice for the caller.
     pub fn poll_notice(&mut self, now_ns: u64) -> Option<Notice> {
         self.judge_late(now_ns);
         self.notices.pop_front()

@@ -1,4 +1,4 @@
-//! What a job asks for, and what it gets.
+//! Demands: what a job asks for, and what it gets.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub enum Place {
         /// How many ranks in all.
         ranks: u32,
     },
-    /// So many on each node, on the last one what is left.
+    /// `per_node` ranks on each node, on the last one what is left.
     PerNode {
         /// Ranks on each node.
         per_node: u32,
@@ -78,16 +78,16 @@ pub(crate) struct Split {
     pub(crate) high: u32,
 }
 
-/// What a job asks for.
+/// Demand of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Demand {
     /// Where its ranks are to be.
     pub place: Place,
-    /// Its share of the time, beside the others': 1 to [`WEIGHT_MAX`].
+    /// Weight of the job: its share of the time, beside the others': 1 to [`WEIGHT_MAX`].
     pub weight: u32,
-    /// Its nodes are its own, all the time.
+    /// Whether the job has its nodes to itself, all the time.
     pub exclusive: bool,
-    /// It takes turns with others. One that does not has its nodes, and runs all the time, whoever's turn it
+    /// Whether the job takes turns. One that does not has its nodes, and runs all the time, whoever's turn it
     /// is.
     pub gang: bool,
     /// A node may get more ranks than it has slots.
@@ -100,10 +100,10 @@ pub struct Demand {
     /// Whose it is.
     #[serde(flatten)]
     pub holder: Holder,
-    /// It has serial and parallel phases, and shares its node by this policy with others that have.
+    /// Policy by which a job with serial and parallel phases shares its node with others that have them.
     #[serde(default)]
     pub phases: Option<Phases>,
-    /// It is a filler: it has turns only while no job that is none wants one.
+    /// Whether the job is a filler: it has turns only while no job that is none wants one.
     #[serde(default)]
     pub fill: bool,
     /// Nodes that it is not to have.
@@ -173,7 +173,7 @@ impl Demand {
         self.avoided.contains(&node)
     }
 
-    /// It shares the slots of its node with others.
+    /// Whether the job shares the slots of its node with others.
     pub(crate) fn shares_slots(&self) -> bool {
         self.phases.is_some_and(Phases::shares)
     }
@@ -239,19 +239,19 @@ pub struct Part {
 /// Why a job was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SubmitError {
-    /// There is no node or no rank in the demand.
+    /// The demand has no node or no rank.
     #[error("a job needs at least one node and one rank")]
     Nothing,
     /// A job with this number is here.
     #[error("job {job} is here already")]
     JobTwice {
-        /// Its number.
+        /// Number of the job.
         job: JobId,
     },
     /// The weight is out of range.
     #[error("a weight is 1 to {WEIGHT_MAX}, not {requested}")]
     Weight {
-        /// What was asked for.
+        /// Weight asked for.
         requested: u32,
     },
     /// Some nodes would have no rank.
@@ -269,7 +269,7 @@ pub enum SubmitError {
     TooManyRanks {
         /// Ranks asked for.
         ranks: u32,
-        /// What the largest node takes.
+        /// Ranks that the largest node takes.
         most: u32,
     },
     /// More nodes than there are with enough slots.
@@ -354,7 +354,7 @@ pub enum SubmitError {
     PhasesRanks {
         /// Ranks asked for.
         ranks: u32,
-        /// What a node takes.
+        /// Ranks that a node takes.
         most: u32,
         /// Slots of the largest node.
         slots: u32,

@@ -215,7 +215,7 @@ impl Dqt {
 }
 
 impl Lengths {
-    /// What a job of this queue has in its cycle: all above, and the longest way below.
+    /// Cycle of a job of this queue: all queues above, and the longest way below.
     fn seen_from(&self, level: u32, index: u32) -> u64 {
         let above = (level as usize + 1..self.own.len())
             .map(|up| self.own[up][index as usize >> (up - level as usize)])

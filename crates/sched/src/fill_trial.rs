@@ -1,4 +1,4 @@
-//! What a filler costs the gangs that it runs beside, and when it is put out for that.
+//! Trials of fillers: what one costs the gangs that it runs beside, and when it is put out for that.
 //!
 //! A node tries one filler at a time. Time is cut into windows, of which two are a pair: one with the filler,
 //! one without, in turn in either order, so that a gang that becomes slower or faster by itself shows it in
@@ -37,22 +37,22 @@ pub const PAIRS: usize = 8;
 const LOSING_MIN: usize = PAIRS - 1;
 /// A trial that has had so many pairs ends with what there is.
 const PAIRS_MAX: u32 = 3 * PAIRS as u32;
-/// So many pairs are enough where each lost more than [`GROSS_PERMILLE`].
+/// Number of pairs that is enough where each lost more than [`GROSS_PERMILLE`].
 pub const GROSS_PAIRS: usize = 4;
 /// See [`GROSS_PAIRS`].
 pub const GROSS_PERMILLE: i64 = 200;
 /// Work below which a pair says nothing: a hundredth of it cannot be seen.
 pub const WORK_MIN: u64 = 100;
-/// Who is harmless is tried again after so long.
+/// Time after which a harmless filler is tried again.
 pub const REST_MS: u64 = 30_000;
 /// Where nobody called at all it is looked again after so long: a gang has just begun, or never calls.
 pub const QUIET_MS: u64 = 2000;
-/// Who costs too much is out for so long the first time, and for no longer than the second ever.
+/// Time for which a filler that costs too much is out at first; [`OUT_MS_MAX`] is the longest ever.
 pub const OUT_MS: u64 = 10_000;
 /// See [`OUT_MS`].
 pub const OUT_MS_MAX: u64 = 3_600_000;
 
-/// What a gang has done in a window.
+/// Work of a gang in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Which.
@@ -89,22 +89,22 @@ impl std::fmt::Display for PutOut {
     }
 }
 
-/// What a trial has shown.
+/// Result of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It costs nobody too much.
+    /// The filler costs nobody too much.
     Harmless,
     /// No gang worked enough in both windows of enough pairs.
     Unmeasured,
-    /// It is out.
+    /// The filler is out.
     PutOut(PutOut),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It may fill, and is tried then.
+    /// The filler may fill, and is tried then.
     Fills { due_ms: u64 },
-    /// It may not until then, since it costs this gang too much.
+    /// The filler may not fill until then, since it costs this gang too much.
     Out { until_ms: u64, gang: JobId },
 }
 
@@ -114,7 +114,7 @@ struct Filler {
     state: State,
     /// How long it is out the next time.
     out_ms: u64,
-    /// What was last said: it may fill.
+    /// Whether it may fill, as was last said.
     may_fill: bool,
 }
 
@@ -125,9 +125,9 @@ struct Trial {
     window_end_ms: u64,
     /// Pairs that are over.
     pairs: u32,
-    /// What the first window of the pair has shown, when that is over.
+    /// Samples of the first window of the pair, when that is over.
     first: Option<Vec<Sample>>,
-    /// What the filler has cost each gang, in thousandths, pair by pair.
+    /// Losses of each gang by the filler, in thousandths, pair by pair.
     losses: BTreeMap<JobId, Vec<i64>>,
 }
 
@@ -169,7 +169,7 @@ impl Trials {
         }
     }
 
-    /// Those of these that fill are tried next.
+    /// Lets those of these that fill be tried next.
     fn make_due(&mut self, now_ms: u64, which: impl Fn(JobId) -> bool) {
         for (_, filler) in self.fillers.iter_mut().filter(|(job, _)| which(**job)) {
             if let State::Fills { due_ms } = &mut filler.state {
@@ -359,7 +359,7 @@ impl Trials {
     }
 }
 
-/// What the filler has cost in a pair, in thousandths of the greater rate; none: too little was done.
+/// Cost of the filler in a pair, in thousandths of the greater rate; none: too little was done.
 fn loss_permille(with: &Sample, without: &Sample) -> Option<i64> {
     if with.cost == 0 || without.cost == 0 || with.work.max(without.work) < WORK_MIN {
         return None;
@@ -369,7 +369,7 @@ fn loss_permille(with: &Sample, without: &Sample) -> Option<i64> {
     Some(((without - with) * 1000 / with.max(without)) as i64)
 }
 
-/// What the filler costs, if that is too much.
+/// Cost of the filler, if that is too much.
 fn excess(losses: &[i64]) -> Option<u32> {
     let is_gross = losses.len() == GROSS_PAIRS && losses.iter().all(|loss| *loss > GROSS_PERMILLE);
     if losses.len() != PAIRS && !is_gross {

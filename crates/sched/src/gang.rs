@@ -66,7 +66,7 @@ impl Default for Timing {
     }
 }
 
-/// What the daemon is to do, in this order.
+/// Work for the daemon, to be done in this order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Send the order to the children: all, or those with nodes of its job. Comes before everything that the
@@ -81,7 +81,7 @@ pub enum Action {
     /// Let the job run in the turn of another one, which waits for it: its freezer is opened, and it still
     /// counts as frozen.
     Lend(JobId),
-    /// It has run in the turn of another one, and does not any more: as [`Self::Freeze`]. One that was exempt
+    /// Take back a job that has run in the turn of another one: as [`Self::Freeze`]. One that was exempt
     /// before may be left as it was: [`JobChange::Exempt`].
     Return(JobId),
     /// `cgroup.kill`; [`NodeSwitch::handle_job_ended`] when nobody is left.
@@ -90,23 +90,23 @@ pub enum Action {
     Save(JobId),
     /// Load the job's channel state; [`JobChange::Restored`].
     Restore(JobId),
-    /// This node's part has reached the stage: for [`crate::barrier::Merger::handle_own`].
+    /// Say that this node's part has reached the stage: for [`crate::barrier::Merger::handle_own`].
     Reached(JobId, Stage, Generation),
     /// An idle job has a rank awake: for [`crate::barrier::Merger::handle_own_woken`].
     Woken(JobId),
     /// The job has not been frozen for `stuck_ns`: for `tutti ps`, and a [`crate::Report::Late`] of this
     /// node.
     Stuck(JobId),
-    /// This node has been expelled and has frozen all that it should: a [`crate::Report::Here`] of this node.
+    /// Say that this node, expelled, has frozen all that it should: a [`crate::Report::Here`] of this node.
     Here(Generation),
 }
 
 /// How a job is when it comes to this node (again).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// Its processes run, or are about to be forked.
+    /// The job's processes run, or are about to be forked.
     Running,
-    /// Its freezer says frozen.
+    /// The job's freezer says frozen.
     Frozen,
 }
 
@@ -118,7 +118,7 @@ pub struct Lap {
     pub generation: Generation,
     /// SWITCH came.
     pub received_ns: u64,
-    /// It was executed: the freezers were written to.
+    /// SWITCH was executed: the freezers were written to.
     pub executed_ns: u64,
     /// The last freezer said frozen.
     pub frozen_ns: u64,
@@ -128,7 +128,7 @@ pub struct Lap {
     pub thawed_ns: u64,
 }
 
-/// What becomes of a job on a node, by what freezes it and by what watches it.
+/// Change of a job on a node, told by what freezes it and by what watches it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JobChange {
     /// The freezer has been written to, and is one behind whose write no rank runs an instruction of its own:
@@ -171,7 +171,7 @@ pub struct NodeSwitch {
     alone: Option<(u64, usize)>,
     /// The newest state of the tree that has come.
     membership: Membership,
-    /// It has been expelled; the generation in which it said that it is here.
+    /// Whether this node has been expelled; and the generation in which it said that it is here.
     expelled: bool,
     reported_here: Option<Generation>,
     loans: Loans,
@@ -258,7 +258,7 @@ impl NodeSwitch {
         self.apply(now_ns);
     }
 
-    /// Something was heard of the controller: an order, a heartbeat.
+    /// Notes that something was heard of the controller: an order, a heartbeat.
     pub fn handle_contact(&mut self, now_ns: u64) {
         self.contact_ns = now_ns;
         if self.alone.take().is_some() {
@@ -266,7 +266,7 @@ impl NodeSwitch {
         }
     }
 
-    /// What has become of a job here.
+    /// Handles a change of a job here.
     pub fn handle_change(&mut self, now_ns: u64, job: JobId, change: JobChange) {
         match change {
             JobChange::FreezeRequested => self.handle_freeze_requested(now_ns, job),
@@ -356,7 +356,7 @@ impl NodeSwitch {
         self.check_stuck(now_ns);
     }
 
-    /// What is to be done next.
+    /// Takes the next action, if any.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
@@ -381,7 +381,7 @@ impl NodeSwitch {
         self.lap
     }
 
-    /// What the newest switch needs, and the switch: for those who have not heard of it.
+    /// Plans that the newest switch needs, and the switch: for those who have not heard of it.
     pub(crate) fn in_force(&self) -> impl Iterator<Item = Down> + '_ {
         let switch = self.newest.map(|newest| Down::Order(Order::Switch(newest)));
         self.plans.iter().cloned().map(Down::Plan).chain(switch)

@@ -8,7 +8,7 @@ fn outputs(agent: &mut Agent) -> Vec<Output> {
     std::iter::from_fn(|| agent.poll_output()).collect()
 }
 
-/// What goes down at a switch.
+/// Messages that go down at a switch.
 fn turn(number: u64) -> [Down; 2] {
     let (version, generation) = (Version(number), Generation(number));
     let switch = Switch { version, row: 0, generation, at_ns: 0, mode: crate::Mode::Overlapped, left_ns: 0 };

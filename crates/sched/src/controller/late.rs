@@ -1,4 +1,4 @@
-//! Who is late: nodes that have not frozen a job, and what is said of them. Who is expelled for it, strict
+//! Late nodes: those that have not frozen a job, and what is said of them. Who is expelled for it, strict
 //! switches say (`strict`).
 //!
 //! A report names a node and a job, again and again while it is so; the parents of the node may name each
@@ -20,18 +20,18 @@ const NAMED: usize = 64;
 /// Whom jobs wait for that stand still.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Lags {
-    /// This node, or one below it, has not frozen this job, which has left its row.
+    /// Jobs that have left their row, each with a node that has not frozen it, or below which one has not.
     pub unfrozen: Vec<(JobId, NodeId)>,
     /// Jobs with a part there are left out.
     pub expelled: Vec<NodeId>,
 }
 
-/// What the controller knows of it.
+/// Nodes that are late, as the controller knows them.
 #[derive(Clone, Debug)]
 pub(super) struct Late {
     /// Nodes that have not frozen a job, in order, and whether it counts as said.
     named: Vec<((NodeId, JobId), bool)>,
-    /// It is otherwise than [`Controller::poll_lags`] has said.
+    /// Whether anything differs from what [`Controller::poll_lags`] has said.
     pub(super) changed: bool,
     /// The last change of the tree, after which all is reported anew.
     pub(super) tree_ns: u64,

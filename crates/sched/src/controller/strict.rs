@@ -27,7 +27,7 @@ pub(super) struct Strict {
     generation: Generation,
     leaving: Vec<Step<Leaving>>,
     coming: Vec<Step<Coming>>,
-    /// Who comes on slots of who leaves.
+    /// Pairs of a job that comes and one that leaves, on whose slots it comes.
     after: Vec<(JobId, JobId)>,
     pub(super) complete: bool,
 }
@@ -52,7 +52,7 @@ enum Coming {
     Waiting,
     Restoring,
     Running,
-    /// Nobody of it counts.
+    /// No node of the job counts.
     Absent,
 }
 
@@ -116,7 +116,7 @@ impl Strict {
             && self.coming.iter().all(|step| matches!(step.at, Coming::Running | Coming::Absent))
     }
 
-    /// What has been ordered so far, for those who may not have heard it.
+    /// Orders given so far, for those who may not have heard them.
     pub(super) fn orders(&self, running: &[JobId]) -> Vec<Down> {
         let generation = self.generation;
         let saves = self.leaving.iter().filter(|step| step.at != Leaving::Freezing);

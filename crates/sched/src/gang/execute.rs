@@ -141,7 +141,7 @@ impl NodeSwitch {
         self.report_suspended(at);
     }
 
-    /// Whoever has suspended the job waits until its freezer has said so.
+    /// Reports a suspended job once its freezer has said frozen: whoever has suspended it waits for that.
     pub(super) fn report_suspended(&mut self, at: usize) {
         let local = &self.jobs[at];
         if local.suspended && local.is_surely_frozen() {

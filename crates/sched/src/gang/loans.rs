@@ -42,7 +42,7 @@ impl Loans {
         Loans { wishes: Vec::with_capacity(WISHES_MAX) }
     }
 
-    /// Nothing of the job is left here.
+    /// Forgets the job, of which nothing is left here.
     pub(super) fn forget(&mut self, job: JobId) {
         self.wishes.retain(|wish| wish.lender != job && wish.borrower != job);
     }

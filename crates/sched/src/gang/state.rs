@@ -9,10 +9,10 @@ use crate::types::{Generation, JobId, Slots};
 pub(super) struct Local {
     pub(super) job: JobId,
     pub(super) slots: Slots,
-    /// This is its only node.
+    /// Whether this is the job's only node.
     only_here: bool,
     body: Body,
-    /// It stands in the row in force, and stood in the one before.
+    /// Whether the job stands in the row in force, and whether it stood in the one before.
     pub(super) in_row: bool,
     pub(super) was_in_row: bool,
     /// Since which generation it stands in the row: strict, it waits for a RUN of this or a later one.
@@ -31,11 +31,11 @@ pub(super) struct Local {
     pub(super) restoring: Option<Generation>,
     pub(super) run: Option<Generation>,
     pub(super) asleep_since_ns: Option<u64>,
-    /// It counts as frozen since it sleeps: nothing keeps it from waking up.
+    /// Whether the job counts as frozen since it sleeps: nothing keeps it from waking up.
     exempt: bool,
-    /// It counts as frozen since it has been told to freeze; its freezer has not said so.
+    /// Whether the job counts as frozen since it has been told to freeze; its freezer has not said so.
     assumed: bool,
-    /// It runs in the turn of this one, and counts as frozen.
+    /// Job in whose turn this one runs; it counts as frozen meanwhile.
     lender: Option<JobId>,
     /// IDLE has been said, in this stint, and is not taken back.
     pub(super) idle_reported: bool,
@@ -132,7 +132,7 @@ impl Local {
         requested
     }
 
-    /// It runs no instruction of its own from now on; false if nobody has asked for that.
+    /// Notes that the job runs no instruction of its own from now on; false if nobody has asked for that.
     pub(super) fn assume_frozen(&mut self) -> bool {
         self.assumed = self.confirm_frozen();
         self.assumed
@@ -143,12 +143,12 @@ impl Local {
         std::mem::take(&mut self.assumed)
     }
 
-    /// Its freezer has said frozen, or it sleeps.
+    /// Whether the job's freezer has said frozen, or the job sleeps.
     pub(super) fn is_surely_frozen(&self) -> bool {
         self.is_frozen() && !self.assumed && self.lender.is_none()
     }
 
-    /// It is not to run, and sleeps; false if nobody has asked for that.
+    /// Notes that the job, which is not to run, sleeps; false if nobody has asked for that.
     pub(super) fn confirm_exempt(&mut self) -> bool {
         self.exempt = self.confirm_frozen();
         self.exempt
@@ -164,17 +164,17 @@ impl Local {
         self.lender
     }
 
-    /// It dies: nobody gives it back.
+    /// Forgets the lender of a job that dies: nobody gives it back.
     pub(super) fn forget_lender(&mut self) {
         self.lender = None;
     }
 
-    /// It runs in this one's turn from now on, whether it was left as it is before or not.
+    /// Runs the job in this one's turn from now on, whether it was left as it is before or not.
     pub(super) fn begin_loan(&mut self, lender: JobId) {
         (self.lender, self.assumed, self.exempt) = (Some(lender), false, false);
     }
 
-    /// Its freezer has been written to and has not said frozen.
+    /// Whether the job's freezer has been written to and has not said frozen.
     fn must_report(&self) -> bool {
         (self.assumed || self.freezing_since_ns().is_some()) && !self.dying
     }

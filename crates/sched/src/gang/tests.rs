@@ -144,7 +144,7 @@ fn suspend_waits_for_a_confirmed_freeze() {
     assert_eq!(actions(&mut node), [Action::Reached(A, Stage::Suspended, Generation(1))]);
 }
 
-/// Whoever forces switches wants it off and on again, not a write.
+/// Forced switches are to take the job off and put it on again: a write is not enough.
 #[test]
 fn forced_switch_waits_for_a_confirmed_freeze() {
     let mut node = node(Mode::Overlapped);
@@ -277,7 +277,7 @@ fn node_switch_newest_generation_wins() {
     assert!(node.is_thawed(A));
 }
 
-/// Who was the parent before may still have plans on their way.
+/// Plans of the node that was the parent before may still be on their way.
 #[test]
 fn node_switch_late_plan_does_not_replace_the_newest() {
     let mut node = node(Mode::Overlapped);

@@ -32,7 +32,7 @@ impl Bench {
         bench
     }
 
-    /// What goes down now.
+    /// Orders that go down now.
     fn orders(&mut self) -> Vec<Order> {
         let all = std::iter::from_fn(|| self.controller.poll_down(self.now_ns));
         all.filter_map(|down| if let Down::Order(order) = down { Some(order) } else { None }).collect()
@@ -210,7 +210,7 @@ fn strict_switch_gives_no_turn_on_an_expelled_node() {
     assert!(!bench.running().is_empty(), "{orders:?}");
 }
 
-/// It is named since what it would say is of those below it too.
+/// Parents of a late node are named too, since what they would say is of those below them as well.
 #[test]
 fn strict_switch_does_not_expel_the_parent_of_a_late_node() {
     let mut bench = Bench::new(&[&[0, 1, 2], &[0, 1, 2]]);
