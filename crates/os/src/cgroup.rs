@@ -49,9 +49,9 @@ pub struct Cgroup {
 /// By what right something is done to it.
 #[derive(Debug)]
 enum Rights {
-    /// This process made it there. Killed and removed when dropped.
+    /// Right of this process, which made it there. Killed and removed when dropped.
     Made(PathBuf),
-    /// It is root's; root's daemon has opened the files that are written.
+    /// Right given by root, whose cgroup it is: root's daemon has opened the files that are written.
     Granted {
         enter: OwnedFd,
         freeze: OwnedFd,
@@ -65,20 +65,20 @@ enum Rights {
     },
 }
 
-/// What is known of limits of memory by version 1.
+/// Limits of memory that were reached, by version 1.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reach {
     /// The job's was reached.
     of_job: bool,
-    /// That of all jobs of the user was.
+    /// Whether that of all jobs of the user was.
     of_user: bool,
-    /// So often the kernel is about to notify the job's group too, of the user's limit.
+    /// Notices of the user's limit that the kernel is about to send to the job's group too.
     owed: u64,
 }
 
 impl Reach {
-    /// So many notices have come for the job's group, and since then for its user's: the kernel notifies the
-    /// user's group first, and then all that are in it. True: one was about the job's own limit.
+    /// Counts the notices that have come for the job's group, and since then for its user's: the kernel
+    /// notifies the user's group first, and then all that are in it. True: one was about the job's own limit.
     fn note(&mut self, of_job: u64, of_user: u64) -> bool {
         self.of_user |= of_user > 0;
         let owed = self.owed + of_user;
@@ -91,9 +91,9 @@ impl Reach {
 /// Whose memory was used up when the kernel killed processes of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsedUp {
-    /// What the job itself may have.
+    /// Memory that the job itself may have.
     Job,
-    /// What all jobs of its user may have together on the node.
+    /// Memory that all jobs of its user may have together on the node.
     User,
 }
 
@@ -107,9 +107,9 @@ impl UsedUp {
 /// How a rank comes into it.
 #[derive(Clone, Copy, Debug)]
 pub enum Entrance<'a> {
-    /// It begins there.
+    /// Begins there.
     Clone(BorrowedFd<'a>),
-    /// It writes 0 to this file before it is its program.
+    /// Writes 0 to this file before it is its program.
     Write(BorrowedFd<'a>),
 }
 
@@ -312,10 +312,10 @@ fn is_name_of(name: &str, job: u64) -> Option<bool> {
     is_number.then_some(false)
 }
 
-/// What cgroups can do where this process is.
+/// Abilities of cgroups where this process is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ability {
-    /// Their processes can be stopped together.
+    /// Whether their processes can be stopped together.
     pub freezes: bool,
     /// The memory of jobs that this process starts can be limited, by either version.
     pub limits_memory: bool,
@@ -397,7 +397,7 @@ fn absent_is_well(error: rustix::io::Errno) -> rustix::io::Result<()> {
     if error == rustix::io::Errno::NOENT { Ok(()) } else { Err(error) }
 }
 
-/// What a file of the kernel's counts under a name.
+/// Count under a name in a file of the kernel's.
 fn event(text: &[u8], name: &str) -> u64 {
     let text = std::str::from_utf8(text).unwrap_or_default();
     let mut words = text.lines().filter_map(|line| line.split_once(' '));

@@ -105,7 +105,7 @@ pub fn some_of(pid: Pid, limit: usize) -> Option<Vec<Pid>> {
     Some(found)
 }
 
-/// These and what is below them, but not what is below `spared`.
+/// Processes with what is below them, but not what is below `spared`.
 fn with_descendants(mut found: Vec<Pid>, spared: Option<Pid>) -> Vec<Pid> {
     let mut next = 0;
     while let Some(&pid) = found.get(next) {

@@ -10,7 +10,7 @@ const TEXT_BYTES: usize = 4 << 10;
 pub struct Load {
     /// Threads that run or wait for a core.
     pub runnable: u64,
-    /// Their mean number over a minute, in thousandths.
+    /// Mean number of such threads over a minute, in thousandths.
     pub load_milli: u64,
     /// Bytes of memory.
     pub memory_bytes: u64,
@@ -18,7 +18,7 @@ pub struct Load {
     pub memory_available_bytes: u64,
     /// Share of ten seconds in which somebody waited for memory, in hundredths of a percent.
     pub memory_pressure: u64,
-    /// What network cards and protocols have counted since the machine was started.
+    /// Counts of network cards and protocols since the machine was started.
     pub traffic: Traffic,
 }
 
@@ -93,7 +93,7 @@ impl Source {
         Source { file: File::open(name).ok(), text: vec![0; TEXT_BYTES] }
     }
 
-    /// What it says now.
+    /// Reads the present text of the file.
     fn read(&mut self) -> &str {
         let Some(file) = &self.file else { return "" };
         let mut bytes = 0;

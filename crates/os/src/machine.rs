@@ -45,7 +45,7 @@ pub struct Cache {
     pub level: u32,
     /// `Data`, `Instruction` or `Unified`.
     pub kind: String,
-    /// Its size in bytes.
+    /// Size of a cache in bytes.
     pub bytes: u64,
     /// Bytes of a line.
     pub line_bytes: u64,

@@ -49,7 +49,7 @@ pub enum NetnsError {
     /// The kernel refuses something else.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
         /// The kernel's answer.
         source: io::Error,
@@ -74,7 +74,7 @@ pub struct Namespaces {
     own: OwnedFd,
     /// By node.
     pub nodes: Vec<Namespace>,
-    /// That of the switch, which exists as long as this is open.
+    /// Namespace of the switch, which exists as long as this is open.
     switch: Option<OwnedFd>,
 }
 
@@ -102,8 +102,8 @@ impl Namespaces {
         Ok(Namespaces { own, nodes: nodes.collect(), switch: switch.map(|(descriptor, _)| descriptor) })
     }
 
-    /// What must stay open while the nodes are to reach each other: their namespaces in order, and that of
-    /// the switch. For a process that outlives this one.
+    /// Descriptors that must stay open while the nodes are to reach each other: their namespaces in order,
+    /// and that of the switch. For a process that outlives this one.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.nodes.iter().map(|node| node.descriptor.as_fd()).chain(self.switch.iter().map(AsFd::as_fd))
     }

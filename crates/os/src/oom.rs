@@ -11,7 +11,7 @@ const FILE: &str = "/proc/self/oom_score_adj";
 /// Only the kernel's own choices of what must live go before it.
 const PROTECTED: i32 = -900;
 
-/// What this process had before it was protected.
+/// Score of this process before it was protected.
 static BEFORE: AtomicI32 = AtomicI32::new(0);
 
 /// Makes this process one of the last that are killed. Where the kernel does not let us, all stays as it is.
@@ -22,7 +22,7 @@ pub fn protect_from_oom() {
     }
 }
 
-/// What a child without a session of its own is to have; none: it has it.
+/// Score that a child without a session of its own is to have; none: it has it.
 pub fn score_of_children() -> Option<i32> {
     let before = BEFORE.load(Ordering::Relaxed);
     (score().is_some_and(|now| now < before)).then_some(before)

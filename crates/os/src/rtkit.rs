@@ -19,11 +19,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Where the system's bus is.
 pub const BUS: &str = "/run/dbus/system_bus_socket";
-/// What all of it may take.
+/// Longest time for all of it.
 pub const LIMIT: Duration = Duration::from_secs(1);
 /// RealtimeKit gives 20 at most, unless its administrator has set less.
 const PRIORITY: u32 = 10;
-/// So long a real-time thread may go without sleeping: RealtimeKit wants no more.
+/// Longest time that a real-time thread may go without sleeping: RealtimeKit wants no more.
 const RTTIME_US: u64 = 200_000;
 /// A message of the bus is no longer.
 const MESSAGE_MAX: usize = 64 << 10;

@@ -1,7 +1,7 @@
-//! What a job inherits from its user's session: limits, priorities, cores, and capabilities that it may never
-//! regain. The daemon at whose socket a job is submitted asks the kernel about the process at the other end
-//! ([`Session::of`]); claims of the user do not count. Every node's daemon starts its part of the job with
-//! that and never above it ([`crate::fork_starter`]).
+//! Properties that a job inherits from its user's session: limits, priorities, cores, and capabilities that
+//! it may never regain. The daemon at whose socket a job is submitted asks the kernel about the process at
+//! the other end ([`Session::of`]); claims of the user do not count. Every node's daemon starts its part of
+//! the job with that and never above it ([`crate::fork_starter`]).
 //!
 //! Everything is read below one descriptor of `/proc/PID`, and the process is alive before and after. So all
 //! of it belongs to one process, whose number was not reused.
@@ -61,7 +61,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// That of this process on this machine; `pidfd` is the same process.
+    /// Session of this process on this machine; `pidfd` is the same process.
     ///
     /// # Errors
     /// When it has ended, or the kernel does not tell.
@@ -98,7 +98,7 @@ impl Session {
     }
 }
 
-/// It has not ended.
+/// Whether the process has not ended.
 fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
     crate::look(&mut [PollFd::from_borrowed_fd(pidfd, PollFlags::IN)]) == Ok(0)
 }

@@ -21,15 +21,15 @@ const LINE_BYTES: usize = 640;
 /// The fields that are used here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Its letter.
+    /// Letter of the state.
     pub state: u8,
     /// The process that gets its SIGCHLD; 0: none in this pid namespace.
     pub parent: i32,
-    /// Its process group; 0: begun outside this pid namespace.
+    /// Process group; 0: begun outside this pid namespace.
     pub group: i32,
-    /// What it has worked, with its children that are dead and buried, in clock ticks.
+    /// Time that it has worked, with its children that are dead and buried, in clock ticks.
     pub worked: u64,
-    /// It has the name of [`SERVER_NAME`], which any process may give itself.
+    /// Whether it has the name of [`SERVER_NAME`], which any process may give itself.
     pub has_server_name: bool,
     /// The same of [`STARTER_NAME`].
     pub has_starter_name: bool,
@@ -53,7 +53,7 @@ impl Stat {
         Self::parse(&line[..read])
     }
 
-    /// It does nothing any more, and waits to be buried.
+    /// Whether it does nothing any more, and waits to be buried.
     pub fn is_dead(&self) -> bool {
         b"ZXx".contains(&self.state)
     }
@@ -63,7 +63,7 @@ impl Stat {
         b"Tt".contains(&self.state)
     }
 
-    /// It works, or would if it had a core, or waits for a disk.
+    /// Whether it works, or would if it had a core, or waits for a disk.
     pub fn is_busy(&self) -> bool {
         b"RD".contains(&self.state)
     }

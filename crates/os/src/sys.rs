@@ -35,8 +35,8 @@ pub use session::{
 pub use traffic::TrafficCounter;
 pub use user::{become_this_user, namespace_owner, peer_groups};
 
-/// What is long is given back to the kernel as soon as it is not used any more. By itself the C library
-/// learns from the first long piece that is freed to keep the next ones.
+/// Gives long pieces of memory back to the kernel as soon as they are not used any more. By itself the C
+/// library learns from the first long piece that is freed to keep the next ones.
 pub fn give_memory_back() {
     /// Above it each piece is a mapping of its own: where the C library begins too.
     const LONG_BYTES: c_int = 128 << 10;

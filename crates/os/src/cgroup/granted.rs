@@ -1,5 +1,5 @@
-//! What root's daemon gives the starter of a job: descriptors of the job's cgroup, which is root's. They come
-//! with the first frame on the wire, as SCM_RIGHTS; flags in the frame say which of them come, and what is
+//! Descriptors of a job's cgroup, which is root's, that root's daemon gives the job's starter. They come with
+//! the first frame on the wire, as SCM_RIGHTS; flags in the frame say which of them come, and what is
 //! limited.
 //!
 //! | descriptor | what the starter can do with it |

@@ -105,7 +105,7 @@ impl JobGroup {
         text.lines().find_map(|line| line.strip_prefix("usage_usec "))?.trim().parse().ok()
     }
 
-    /// Its processes.
+    /// Processes of the group.
     pub fn members(&self) -> Vec<u32> {
         let read = |file: io::Result<OwnedFd>| {
             let mut text = String::new();

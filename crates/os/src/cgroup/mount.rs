@@ -17,7 +17,7 @@ const CGROUP2_MAGIC: i64 = 0x6367_7270;
 #[derive(Debug)]
 pub(super) struct Mount {
     point: OwnedFd,
-    /// What of the hierarchy is mounted there.
+    /// Part of the hierarchy that is mounted there.
     root: PathBuf,
 }
 

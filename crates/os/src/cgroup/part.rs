@@ -53,28 +53,29 @@ const EVENTS: &str = "memory.events";
 /// Controllers of limits.
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
-/// What all processes of a part have together, at most.
+/// Limits of all processes of a part together.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Memory; none: anything.
     pub memory_bytes: Option<u64>,
     /// Processes and threads.
     pub pids_max: u64,
-    /// They run only where nobody beside their group wants the core (`cpu.idle`).
+    /// Whether they run only where nobody beside their group wants the core (`cpu.idle`).
     pub behind: bool,
 }
 
 /// Which limits the kernel sees to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enforced {
-    /// That of memory; false: there is none, or it is only counted.
+    /// Whether memory is limited; false: there is no limit, or it is only counted.
     pub memory: bool,
-    /// That of processes and threads.
+    /// Whether the number of processes and threads is limited.
     pub pids: bool,
-    /// They are behind everybody in the cgroup around theirs, and below it.
+    /// Whether they are behind everybody in the cgroup around theirs, and below it.
     #[serde(default)]
     pub behind: bool,
-    /// That of the memory of all jobs of the user on the node; false: there is none, or it is only counted.
+    /// Whether the memory of all jobs of the user on the node is limited; false: there is no limit, or it is
+    /// only counted.
     #[serde(default)]
     pub user_memory: bool,
 }
@@ -107,7 +108,8 @@ pub struct PartGroup {
     starter: OwnedFd,
     job: OwnedFd,
     version1: Vec<Version1>,
-    /// What the kernel holds the user to; of one that was made by an earlier daemon nothing is known.
+    /// Limit that the kernel holds the user to; of a part that was made by an earlier daemon nothing is
+    /// known.
     held: Held,
     run_out: RunOut,
 }
@@ -312,7 +314,7 @@ impl PartGroup {
         self.version1.iter().find(|group| group.open(OOM).is_ok())
     }
 
-    /// Those of a part that an earlier daemon has made; `None` when they are gone, or not ours.
+    /// Opens the cgroups of a part that an earlier daemon has made; `None` when they are gone, or not ours.
     pub fn reopen(place: &PartPlace) -> Option<Self> {
         let around = Mount::open()?.open_directory(&place.parent).ok()?;
         let parent = place.open_parent(&around).ok()?;
@@ -429,7 +431,7 @@ impl PartGroup {
         self.run_out.owner().filter(|_| event(&bytes[..read], "oom_kill") > 0)
     }
 
-    /// What the switch thread freezes.
+    /// Group that the switch thread freezes.
     ///
     /// # Errors
     /// When there are no more descriptors.
@@ -483,7 +485,7 @@ impl PartPlace {
         self.user.as_ref().map_or_else(|| around.try_clone(), |user| user::open_directory(around, user))
     }
 
-    /// Its groups of version 1.
+    /// Groups of version 1 of the part.
     fn version1(&self) -> impl Iterator<Item = Version1> {
         let directory = self.directory_name();
         CONTROLLERS.iter().filter_map(move |controller| {

@@ -33,11 +33,11 @@ pub struct Left {
 /// Why a cgroup could not be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// It has processes that do not end.
+    /// Processes in it do not end.
     Populated,
-    /// It has more cgroups inside than are removed at once.
+    /// Cgroups inside of it are more than are removed at once.
     Nested,
-    /// Something else.
+    /// Other answer of the kernel.
     Refused(Errno),
 }
 
@@ -54,10 +54,10 @@ impl fmt::Display for Left {
     }
 }
 
-/// What a removal may still do.
+/// Rest of the budget of a removal.
 #[derive(Debug)]
 pub(super) struct Removal {
-    /// So many cgroups inside of others may be looked at.
+    /// Number of cgroups inside of others that may still be looked at.
     nested_left: u32,
 }
 
@@ -173,7 +173,7 @@ pub(super) fn kill(directory: &OwnedFd) {
         .and_then(|file| Ok(rustix::io::write(file, b"1")?));
 }
 
-/// There is a process in it or below.
+/// Whether there is a process in it or below.
 pub(super) fn is_populated(directory: &OwnedFd) -> bool {
     let mut text = [0; 128];
     let read = open_beneath(directory, Path::new("cgroup.events"), OFlags::RDONLY)

@@ -29,7 +29,7 @@ const USER: &str = "tutti-user-";
 /// Version 1: no limit.
 const UNLIMITED: &str = "-1";
 
-/// What a user's jobs may have together on this node.
+/// Limit of a user's jobs together on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserLimit {
     uid: u32,
@@ -46,7 +46,7 @@ impl UserLimit {
         UserLimit { uid, daemon, memory_bytes }
     }
 
-    /// There is one.
+    /// Whether there is a limit.
     #[must_use]
     pub fn is_limited(&self) -> bool {
         self.memory_bytes.is_some()
@@ -76,8 +76,8 @@ impl UserLimit {
     }
 }
 
-/// What the kernel holds a user's jobs to, in bytes. None: there is no limit; an error: why it does not hold
-/// the limit that there is, of the kind `NotFound` where it has no controller of memory.
+/// Limit that the kernel holds a user's jobs to, in bytes. None: there is no limit; an error: why it does not
+/// hold the limit that there is, of the kind `NotFound` where it has no controller of memory.
 pub(super) type Held = io::Result<Option<u64>>;
 
 /// The same error, which says what was being done.
@@ -124,7 +124,7 @@ pub fn limit_users(daemon: u64, wanted: impl Fn(u32) -> Option<u64>) -> Vec<(u32
     found
 }
 
-/// What version 1 does counts where version 2 does not hold the limit, and tells why, if it has the
+/// Takes the result of version 1 where version 2 does not hold the limit; an error too, if version 1 has the
 /// controller.
 pub(super) fn supersede(by_version2: &mut Held, by_version1: Held) {
     let is_known = |held: &Held| !held.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -174,8 +174,8 @@ fn limit(directory: &OwnedFd, wanted_bytes: Option<u64>) -> Held {
     wanted_bytes.map(|bytes| is_set.map(|()| bytes)).transpose()
 }
 
-/// What the group has of files and the kernel can take at once: it has copies of them on disk, and no process
-/// holds them in memory. Both versions count so (`inactive_file` and `total_inactive_file`).
+/// Bytes of files that the group has and the kernel can take at once: it has copies of them on disk, and no
+/// process holds them in memory. Both versions count so (`inactive_file` and `total_inactive_file`).
 fn cached_bytes(directory: &OwnedFd) -> u64 {
     let Ok(file) = open_beneath(directory, Path::new("memory.stat"), OFlags::RDONLY) else { return 0 };
     let text = io::read_to_string(std::fs::File::from(file)).unwrap_or_default();

@@ -19,9 +19,9 @@ const CREATE_MAX: u32 = 3;
 pub(super) struct Version1 {
     parent: OwnedFd,
     name: String,
-    /// It is in the group of a user, of this name, in a directory of the daemon's.
+    /// Group of a user in which it is: a directory of the daemon's, and the name there.
     user: Option<(OwnedFd, String)>,
-    /// What the kernel holds the user to, until it is taken.
+    /// Limit that the kernel holds the user to, until it is taken.
     held: Held,
     directory: OwnedFd,
     /// Takes a process.
@@ -95,12 +95,12 @@ impl Version1 {
         Some(Version1 { parent, name: name.to_owned(), user, held: Ok(None), directory, procs })
     }
 
-    /// What the kernel holds the user to in whose group it has just been made.
+    /// Takes the limit that the kernel holds the user to in whose group it has just been made.
     pub(super) fn take_held(&mut self) -> Held {
         std::mem::replace(&mut self.held, Ok(None))
     }
 
-    /// It is in the group of a user.
+    /// Whether it is in the group of a user.
     pub(super) fn is_of_user(&self) -> bool {
         self.user.is_some()
     }
@@ -125,7 +125,7 @@ impl Version1 {
         notify(&self.parent, file)
     }
 
-    /// Its directory.
+    /// Directory of the group.
     pub(super) fn directory(&self) -> &OwnedFd {
         &self.directory
     }

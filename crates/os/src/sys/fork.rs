@@ -43,17 +43,17 @@ const _: () = assert!(size_of::<CloneArguments>() == 88);
 pub struct Child<'a> {
     /// The file to execute.
     pub file: &'a CStr,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: &'a [CString],
-    /// Its environment, `NAME=value`, in several parts.
+    /// Environment of the program, `NAME=value`, in several parts.
     pub environment: &'a [&'a [CString]],
     /// Working directory, if not ours.
     pub directory: Option<&'a CStr>,
-    /// Its stdin; none: ours.
+    /// Standard input of the child; none: ours.
     pub input: Option<BorrowedFd<'a>>,
-    /// Its stdout.
+    /// Standard output of the child.
     pub output: BorrowedFd<'a>,
-    /// Its stderr.
+    /// Standard error of the child.
     pub errors: BorrowedFd<'a>,
     /// Descriptors that it keeps under their numbers.
     pub kept: &'a [BorrowedFd<'a>],
@@ -69,11 +69,11 @@ pub struct Child<'a> {
     pub descriptors_max: Option<(u64, u64)>,
     /// Close-on-exec pipe that takes a [`Failure`] if the program cannot be executed.
     pub failure: BorrowedFd<'a>,
-    /// Its world rank, for the failure.
+    /// World rank of the child, for the failure.
     pub rank: u32,
 }
 
-/// What the child could not do.
+/// Step that the child could not do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Step {
@@ -85,12 +85,12 @@ pub enum Step {
     Execute = 2,
 }
 
-/// What a child writes when it cannot become the program.
+/// Message of a child that cannot become the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// World rank of the child.
     pub rank: u32,
-    /// What it could not do.
+    /// Step that it could not do.
     pub step: Step,
     /// The kernel's answer.
     pub errno: i32,

@@ -1,4 +1,5 @@
-//! What this kernel, and the filters that a container puts before it, let a process do: each is tried.
+//! Features that this kernel, and the filters that a container puts before it, leave to a process: each is
+//! tried.
 
 use std::io;
 

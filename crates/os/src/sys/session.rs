@@ -65,23 +65,23 @@ pub struct Identity<'a> {
 pub struct Entry<'a> {
     /// The file to execute.
     pub file: &'a CStr,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: &'a [CString],
-    /// Its environment, `NAME=value`.
+    /// Environment of the program, `NAME=value`.
     pub environment: &'a [CString],
-    /// Its working directory.
+    /// Working directory of the child.
     pub directory: &'a CStr,
-    /// Its file mode creation mask.
+    /// File mode creation mask of the child.
     pub umask: u32,
-    /// Its stdin.
+    /// Standard input of the child.
     pub input: BorrowedFd<'a>,
-    /// Its stdout.
+    /// Standard output of the child.
     pub output: BorrowedFd<'a>,
-    /// Its stderr.
+    /// Standard error of the child.
     pub errors: BorrowedFd<'a>,
     /// The identity that it takes; none: ours.
     pub identity: Option<Identity<'a>>,
-    /// What its user's session has; none: as we have it.
+    /// Session of the child's user; none: as we have it.
     pub session: Option<&'a Session>,
     /// The cores that it may use; none: all of ours.
     pub cores: Option<&'a CpuSet>,
@@ -99,7 +99,7 @@ pub struct Entry<'a> {
 pub enum EntryStep {
     /// Groups that limit it.
     Groups,
-    /// Its session, signals and descriptors.
+    /// Session, signals and descriptors of the child.
     Detach,
     /// A keyring of its own.
     Keyring,
@@ -107,13 +107,13 @@ pub enum EntryStep {
     Session,
     /// Groups and user.
     Identity,
-    /// Its working directory.
+    /// Working directory of the child.
     Directory,
     /// The program.
     Execute,
 }
 
-/// What a child could not do.
+/// Failure of a child before it is its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryFailure {
     /// Which step.
@@ -326,8 +326,8 @@ fn join_keyring(identity: Option<Identity<'_>>) -> Result<(), i32> {
     }
 }
 
-/// What the session has, where that is not above what we may give. `bounds`: the child is another user's, so
-/// what may never be regained is taken from it.
+/// Takes what the session has, where that is not above what we may give. `bounds`: the child is another
+/// user's, so what may never be regained is taken from it.
 fn take_session(session: &Session, bounds: bool) -> Result<(), i32> {
     // SAFETY: plain system calls; the structures live for the call.
     unsafe {

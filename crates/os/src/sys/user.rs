@@ -74,9 +74,9 @@ fn owner_of(namespace: BorrowedFd<'_>) -> Option<u32> {
     (result == 0).then_some(uid)
 }
 
-/// This process, which has one thread and is root's, is this user's from now on, for good, with these groups
-/// and no others. It cannot be traced by the user: the kernel makes a process not dumpable that changes its
-/// identity.
+/// Makes this process, which has one thread and is root's, this user's from now on, for good, with these
+/// groups and no others. It cannot be traced by the user: the kernel makes a process not dumpable that
+/// changes its identity.
 ///
 /// # Errors
 /// When the kernel does not let us. What has been changed by then stays.

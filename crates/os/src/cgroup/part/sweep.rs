@@ -11,18 +11,18 @@ use crate::cgroup::mount::{Mount, own_directory, own_place};
 use crate::cgroup::removal::{Left, Removal, Why, is_populated};
 use crate::cgroup::{REMOVAL_MAX, name, user};
 
-/// What a sweep did.
+/// Result of a sweep.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// So many cgroups of ours are gone, without those inside of them.
+    /// Number of our cgroups that are gone, without those inside of them.
     pub removed: usize,
-    /// These are there still.
+    /// Cgroups that are there still.
     pub left: Vec<Left>,
 }
 
 /// A sweep that is under way.
 struct Sweep {
-    /// What it may still do, for all that it finds.
+    /// Rest of its budget, for all that it finds.
     removal: Removal,
     swept: Swept,
 }

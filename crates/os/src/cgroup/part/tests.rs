@@ -65,7 +65,7 @@ pub(super) fn nest(part: &PartGroup, path: &str) {
     }
 }
 
-/// Who waits for what holds no process is ended by the test's time limit.
+/// Deadline beyond the time limit of the test, which ends a wait for groups that hold no process.
 fn in_an_hour() -> Instant {
     Instant::now() + Duration::from_secs(3600)
 }

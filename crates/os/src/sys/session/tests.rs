@@ -13,7 +13,7 @@ const STRANGER: Identity<'static> = Identity { uid: 23_456, gid: 23_457, groups:
 /// In a container root may not have it.
 const CAP_SYS_RESOURCE: u32 = 24;
 
-/// What a shell that begins with this prints, and what went wrong before it was one.
+/// Output of a shell that begins with this, and what went wrong before it was one.
 fn shell(
     script: &str,
     directory: &CStr,
