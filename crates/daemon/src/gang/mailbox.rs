@@ -1,5 +1,5 @@
-//! What goes between the main loop and the switch thread: neither waits for the other, and the thread takes
-//! no memory for it.
+//! Messages between the main loop and the switch thread: neither waits for the other, and the thread takes no
+//! memory for them.
 //!
 //! ```text
 //! main loop --commands: a list without end--> thread
@@ -141,7 +141,7 @@ impl Outbox {
 #[derive(Debug)]
 pub(super) struct OutboxSender {
     outbox: Outbox,
-    /// What found no room: the main loop has had no core for long.
+    /// Words that found no room: the main loop has had no core for long.
     overflow: VecDeque<Slot>,
 }
 
@@ -233,8 +233,8 @@ impl Served {
     }
 }
 
-/// What is this side's at the moment: the lock is free, but for the moment in which the thread says who was
-/// [`Served`].
+/// Locks what is this side's at the moment: the lock is free, but for the moment in which the thread says who
+/// was [`Served`].
 fn lock_uncontended<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -52,7 +52,7 @@ pub(crate) fn starters_of(ranks: &[u32], user: u32) -> Vec<u32> {
     starters
 }
 
-/// What a starter has for the switch thread.
+/// Pages that a starter has for the switch thread.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Where its ranks are told of their turns.
@@ -63,8 +63,8 @@ pub(super) struct Found {
     pub(super) grants: Option<(Grants, Rings)>,
 }
 
-/// What is among the first descriptors of this starter, which is the user's, until it takes too long. Nothing
-/// where we may not look at them: that the first one says, and often the folder.
+/// Finds the pages among the first descriptors of this starter, which is the user's, until it takes too long.
+/// Finds nothing where we may not look at them: that the first one says, and often the folder.
 pub(super) fn find_all(starter: Pid, user: u32, now_ns: u64, is_over: &dyn Fn() -> bool) -> Found {
     let mut found = Found::default();
     look_through(starter, |folder, number, link| {
@@ -105,7 +105,7 @@ pub(crate) fn call_counts(starter: Pid, user: u32) -> Option<CallCounts> {
     })
 }
 
-/// What `open` makes of the first file of this name among a starter's descriptors, with which it agrees.
+/// Opens the first file of this name among a starter's descriptors with which `open` agrees.
 fn find_file<T>(starter: Pid, name: &str, mut open: impl FnMut(&OwnedFd, &CStr) -> Option<T>) -> Option<T> {
     look_through(starter, |folder, number, link| is_named(link, name).then(|| open(folder, number)).flatten())
 }
@@ -116,8 +116,8 @@ fn is_named(link: &[u8], name: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with(b" "))
 }
 
-/// What `find` finds first among a starter's descriptors: their folder, the number of each, and where it
-/// leads.
+/// Looks through a starter's descriptors and returns what `find` finds first; it is given their folder, the
+/// number of each, and where it leads.
 fn look_through<T>(starter: Pid, mut find: impl FnMut(&OwnedFd, &CStr, &[u8]) -> Option<T>) -> Option<T> {
     let path = format!("/proc/{}/fd", starter.as_raw_nonzero());
     let folder =

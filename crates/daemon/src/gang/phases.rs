@@ -36,7 +36,7 @@ pub(super) struct Shares {
 struct Shared {
     grants: Granted,
     bell: Bell,
-    /// Nobody has been told yet that it overstays.
+    /// Whether nobody has been told yet that the job overstays.
     unreported: bool,
 }
 
@@ -66,7 +66,7 @@ impl Phases {
         }
     }
 
-    /// Nothing of the job is left here.
+    /// Takes out a job of which nothing is left here.
     pub(super) fn leave(&mut self, now_ns: u64, job: JobId) {
         if let Some(shared) = self.jobs.remove(&job) {
             shared.grants.release();
@@ -86,7 +86,7 @@ impl Phases {
         }
     }
 
-    /// It waits for slots: its sleep is not idleness.
+    /// Whether the job waits for slots: its sleep is not idleness.
     pub(super) fn waits(&self, job: JobId) -> bool {
         self.arbiter.waits(job)
     }
@@ -117,7 +117,7 @@ impl Phases {
         }
     }
 
-    /// What the switch thread is to hold or to let go.
+    /// Returns the next job that the switch thread is to hold or to let go.
     pub(super) fn poll_hold(&mut self) -> Option<Hold> {
         self.holds.pop_front()
     }
@@ -132,7 +132,7 @@ impl Phases {
         self.arbiter.poll_timeout().map(|due_ns| due_ns.max(self.patient_until_ns))
     }
 
-    /// What the lines of a job say.
+    /// Tells the arbiter what the lines of a job say.
     fn look(&mut self, now_ns: u64, job: JobId, is_inside: bool) {
         let has = matches!(self.arbiter.state(job), Some(State::Holds | State::Overdue));
         match (is_inside, has) {

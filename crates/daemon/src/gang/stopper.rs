@@ -57,7 +57,7 @@ const ACTIVITY_NS: u64 = 20_000_000;
 /// are not.
 type Stopped = HashMap<Pid, u64>;
 
-/// Who is stopped, for whoever stops them.
+/// Processes of a job that are stopped, for whichever thread stops them.
 #[derive(Debug)]
 struct Crowd {
     starter: Pid,
@@ -164,7 +164,7 @@ impl Crowd {
     }
 }
 
-/// Those who were stopped, and nobody else.
+/// Lets those go on who were stopped, and nobody else.
 fn let_go(stopped: &mut Stopped) {
     for (pid, since) in stopped.drain() {
         send(pid, since, Signal::CONT);
@@ -181,7 +181,7 @@ fn send(pid: Pid, since: u64, signal: Signal) -> bool {
 pub(super) struct Stopper {
     crowd: Arc<Crowd>,
     worker: Worker,
-    /// There were more than [`FEW`] when they were last to be stopped.
+    /// Whether there were more than [`FEW`] when they were last to be stopped.
     is_crowd: bool,
     /// When somebody last looked who works, and what they had worked by then, in ns.
     seen: Option<(u64, u64)>,
@@ -243,7 +243,7 @@ impl Stopper {
         self.crowd.wanted.store(number << 1 | u64::from(stop), Ordering::SeqCst);
     }
 
-    /// What was stopped, if no errand is under way or left.
+    /// Locks the list of who was stopped, if no errand is under way or left.
     fn try_lock(&self) -> Option<MutexGuard<'_, Stopped>> {
         let stopped = self.crowd.stopped.try_lock().ok()?;
         (!self.crowd.left.load(Ordering::SeqCst)).then_some(stopped)
@@ -277,7 +277,7 @@ impl Stopper {
         is_done
     }
 
-    /// There are more than the switch thread goes through.
+    /// Whether there are more than the switch thread goes through.
     pub(super) fn is_crowd(&self) -> bool {
         self.is_crowd
     }
@@ -286,7 +286,7 @@ impl Stopper {
         &self.progress
     }
 
-    /// Nobody waits until all stand still: that is looked for after so long.
+    /// Puts off the look, since nobody waits until all stand still: that is looked for after so long.
     pub(super) fn defer(&mut self, now_ns: u64, pause_ns: u64) {
         self.progress.defer(now_ns, pause_ns);
     }
@@ -323,8 +323,8 @@ impl Stopper {
         self.asleep
     }
 
-    /// What its processes have done since the last look; none: it stands still, or there is nothing to
-    /// compare with.
+    /// Measures the work of the job's processes since the last look; none: it stands still, or there is
+    /// nothing to compare with.
     pub(super) fn try_activity(&mut self, now_ns: u64) -> Option<Activity> {
         if self.progress.is_held() {
             return None;

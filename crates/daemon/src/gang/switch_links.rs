@@ -39,7 +39,7 @@ const REFUSED_MAX: u32 = 100;
 const PAUSE_NS: u64 = 10_000_000;
 /// Between two lines for the log about the same thing.
 const LOG_NS: u64 = 10_000_000_000;
-/// So long a switch link may take to begin.
+/// Time that a switch link may take to begin.
 const BEGIN_NS: u64 = 5_000_000_000;
 /// Datagrams read before anything else is looked at.
 const READ_MAX: u32 = 64;
@@ -53,13 +53,13 @@ const ENCODED_BYTES: usize = 4 * switch_link::MESSAGE_BYTES;
 pub struct Neighbour {
     /// The link.
     pub link: LinkId,
-    /// Who it is.
+    /// Node at the other end.
     pub node: NodeId,
-    /// It is the parent, and we have dialled.
+    /// Whether that node is the parent, and we have dialled.
     pub is_parent: bool,
     /// Where the link goes.
     pub address: SocketAddr,
-    /// What only both ends of the link know.
+    /// Secret that only both ends of the link know.
     pub secret: Secret,
 }
 
@@ -70,14 +70,14 @@ impl std::fmt::Debug for Neighbour {
     }
 }
 
-/// What has come from a neighbour.
+/// Message that has come from a neighbour.
 #[derive(Debug)]
 pub(super) enum Received {
     Down(SwitchMessage),
     Up(NodeId, Report),
 }
 
-/// What has become of datagrams and messages.
+/// Counts of datagrams and messages, by what has become of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     /// Datagrams of neighbours.
@@ -86,7 +86,7 @@ struct Tally {
     unknown: u64,
     /// Not sealed by who they say, or changed.
     forged: u64,
-    /// They had come before.
+    /// Datagrams that had come before.
     replayed: u64,
     /// Words that went over a link.
     by_link: u64,
@@ -118,7 +118,7 @@ struct End {
     address: Option<SocketAddr>,
     seal: Seal,
     switch_link: SwitchLink,
-    /// What was last said of it for the log: datagrams get through.
+    /// Whether datagrams get through, as was last said for the log.
     known: bool,
     /// When it may be said that none get through, and that they do: whoever reads the first line hears of its
     /// end at once.
@@ -131,14 +131,14 @@ pub(super) struct SwitchLinks {
     tally: Tally,
     /// Since when datagrams that count for nothing are counted, and how many there were.
     refused: (u64, u32),
-    /// What was last said of those that were refused.
+    /// Count of datagrams that were refused, as was last said for the log.
     refused_log: LogLimit,
     /// The same of messages that are not understood.
     undecodable_log: LogLimit,
     encoded: Vec<u8>,
 }
 
-/// What a neighbour is told over the daemons' link: number and bytes of a message.
+/// Way to a neighbour over the daemons' link, for the number and the bytes of a message.
 pub(super) type Over<'a> = &'a mut dyn FnMut(LinkId, u64, &[u8]);
 
 impl SwitchLinks {
@@ -191,7 +191,8 @@ impl SwitchLinks {
         self.send(now_ns, |to| to.is_parent, report, ack_delay_ns, over);
     }
 
-    /// What cannot be said now, since there is no link, is repeated when one comes up.
+    /// Sends a message to the neighbour; what cannot be said now, since there is no link, is repeated when
+    /// one comes up.
     fn send(
         &mut self,
         now_ns: u64,
@@ -247,7 +248,7 @@ impl SwitchLinks {
         self.ends.len() > 1
     }
 
-    /// What is to be polled, if it is time to look.
+    /// Returns the socket that is to be polled, if it is time to look.
     pub(super) fn socket(&self, now_ns: u64) -> Option<BorrowedFd<'_>> {
         self.socket.as_ref().filter(|_| self.paused_until(now_ns).is_none()).map(AsFd::as_fd)
     }
@@ -325,8 +326,8 @@ impl SwitchLinks {
         }
     }
 
-    /// Something for the person who keeps the machines. It is looked for when something else is to be done:
-    /// nobody wakes up for it.
+    /// Returns a line for the person who keeps the machines. It is looked for when something else is to be
+    /// done: nobody wakes up for it.
     pub(super) fn poll_log_line(&mut self, now_ns: u64) -> Option<String> {
         if self.undecodable_log.is_due(now_ns, self.tally.undecodable) {
             return Some(format!(
@@ -375,7 +376,7 @@ fn decode(from: &Neighbour, message: &[u8]) -> Option<Received> {
     }
 }
 
-/// What `make fuzz` does with any bytes.
+/// Fuzz target: what `make fuzz` does with any bytes.
 #[cfg(test)]
 #[path = "../../fuzz/targets/datagrams.rs"]
 mod datagrams;

@@ -64,7 +64,7 @@ struct Node {
     nodes: Vec<NodeResources>,
 }
 
-/// What joins the thread with the main loop and with its neighbours.
+/// Connections of the thread with the main loop and with its neighbours.
 pub(super) struct Endpoints {
     /// See [`super::Switcher::is_wanted`].
     pub(super) wanted: Arc<AtomicBool>,
@@ -349,7 +349,7 @@ impl SwitchThread {
         }
     }
 
-    /// What only the controller is told.
+    /// Handles a command that only the controller is given.
     fn handle_as_controller(&mut self, now_ns: u64, command: Command) {
         let controller = self.node.as_mut().and_then(|node| node.controller.as_mut());
         let (Some(controller), admission) = (controller, &mut self.admission) else { return };

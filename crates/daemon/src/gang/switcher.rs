@@ -83,7 +83,7 @@ impl Switcher {
         self.priority_class
     }
 
-    /// What it says to its neighbours and does not go by datagram: each is a [`SwitchEvent::Relay`].
+    /// Returns the messages to its neighbours that do not go by datagram: each is a [`SwitchEvent::Relay`].
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
     }
@@ -93,7 +93,7 @@ impl Switcher {
         &self.served
     }
 
-    /// What it has done and nobody has taken yet.
+    /// Returns the record of what it has done and nobody has taken yet.
     pub fn turns(&self) -> &Turns {
         &self.turns
     }
@@ -103,7 +103,7 @@ impl Switcher {
         self.wanted.load(Ordering::Relaxed)
     }
 
-    /// What wakes it.
+    /// Returns the bell that wakes it.
     ///
     /// # Errors
     /// When there is no descriptor left.

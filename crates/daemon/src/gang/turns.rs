@@ -1,5 +1,5 @@
-//! What the switch thread has done lately, for the log: a ring of fixed size, written by the thread, emptied
-//! by the main loop.
+//! Record of what the switch thread has done lately, for the log: a ring of fixed size, written by the
+//! thread, emptied by the main loop.
 //!
 //! The thread may not wait, allocate or write a log, so it leaves four words for each turn; when the ring is
 //! full because the main loop has had no core for long, turns are counted as lost.
@@ -26,7 +26,7 @@ const CAPACITY: usize = 4096;
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// What.
+    /// Kind of the turn.
     pub kind: TurnKind,
     /// When it began, by the node's monotonic clock.
     pub at_ns: u64,
@@ -75,7 +75,7 @@ impl Turns {
         ring.put.store(put + 1, Ordering::Release);
     }
 
-    /// It is half full.
+    /// Whether the ring is half full.
     pub fn is_half_full(&self) -> bool {
         let waiting = self.0.put.load(Ordering::Relaxed) - self.0.taken.load(Ordering::Relaxed);
         waiting >= CAPACITY as u64 / 2
@@ -128,7 +128,7 @@ impl Recorder {
         }
     }
 
-    /// What was done with a job, from when to when.
+    /// Records what was done with a job, from when to when.
     pub(super) fn put(&self, kind: TurnKind, job: JobId, from_ns: u64, to_ns: u64) {
         let took_ns = to_ns.saturating_sub(from_ns);
         self.turns.put(Turn { kind, at_ns: from_ns, generation: self.generation.0, job: job.0, took_ns });

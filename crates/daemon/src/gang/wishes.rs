@@ -57,28 +57,29 @@ struct Heard {
     changes: AtomicU64,
     /// The process has gone.
     is_over: AtomicBool,
-    /// Nobody hears it any more.
+    /// Whether nobody hears the process any more.
     is_unheard: AtomicBool,
 }
 
 impl Wish {
-    /// It waits by now.
+    /// Whether the process waits by now.
     pub(super) fn waits(&self) -> bool {
         self.heard.waits.load(Ordering::SeqCst)
     }
 
-    /// What it is about: the job of the process, the one for which it waits, the process's user.
+    /// Returns what the wish is about: the job of the process, the one for which it waits, the process's
+    /// user.
     pub(crate) fn about(&self) -> (JobId, JobId, u32) {
         (self.lender, self.borrower, self.user)
     }
 
-    /// It waits by now, since so many changes; none: it does not.
+    /// Number of the change since which the process waits; none: it does not.
     pub(crate) fn waits_since(&self) -> Option<u64> {
         let changes = self.heard.changes.load(Ordering::SeqCst);
         (self.waits() && !self.is_over()).then_some(changes)
     }
 
-    /// Nothing comes any more.
+    /// Whether nothing comes any more.
     pub(crate) fn is_over(&self) -> bool {
         self.heard.is_over.load(Ordering::SeqCst)
     }
@@ -92,7 +93,7 @@ impl Wish {
 /// The threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Listeners {
-    /// That of the switch thread.
+    /// Bell of the switch thread.
     waker: Arc<OwnedFd>,
     threads: Arc<Mutex<BTreeMap<u32, usize>>>,
 }

@@ -22,13 +22,13 @@ use tutti_sched::{JobId, Slots};
 use super::binding::Cores;
 use super::command::LocalRanks;
 
-/// What lasts as long as users want.
+/// Work that lasts as long as users want.
 pub(super) trait Errand: std::fmt::Debug + Send + Sync {
     /// Until nothing new is wished. In the thread of errands.
     fn obey(&self);
 }
 
-/// Something to be done.
+/// Task for the thread of errands.
 #[derive(Debug)]
 pub(super) enum Task {
     /// The ranks of a job move to the cores of these slots.

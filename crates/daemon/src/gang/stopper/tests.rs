@@ -45,7 +45,7 @@ fn freeze(stopper: &mut Stopper) {
     }
 }
 
-/// What the kernel does a little later is waited for; the test's limit ends it.
+/// Waits for what the kernel does a little later; the test's limit ends it.
 fn await_that(is_so: impl Fn() -> bool) {
     while !is_so() {
         std::thread::yield_now();

@@ -1,4 +1,5 @@
-//! What switch threads say to each other, and its bytes. The fuzzer has this file to itself (`fuzz/targets`).
+//! Messages of switch threads to each other, and their bytes. The fuzzer has this file to itself
+//! (`fuzz/targets`).
 //!
 //! | message | way | meaning |
 //! |---|---|---|
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tutti_protocol::codec;
 use tutti_sched::{Down, JobId, Part};
 
-/// What goes down the tree from thread to thread.
+/// Message that goes down the tree from thread to thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SwitchMessage {
     /// A plan or an order.
@@ -27,7 +28,7 @@ pub(crate) fn encode(message: &impl Serialize, into: Vec<u8>) -> Vec<u8> {
     codec::encode_behind(message, into)
 }
 
-/// What [`encode`] has made; nothing, if it is anything else.
+/// Decodes what [`encode`] has made; returns nothing, if it is anything else.
 pub(crate) fn decode_message<T: DeserializeOwned>(message: &[u8]) -> Option<T> {
     codec::decode(message).ok()
 }

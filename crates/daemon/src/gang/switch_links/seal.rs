@@ -18,7 +18,7 @@ pub(crate) const LABEL: &[u8] = b"EXPORTER-tutti-switch";
 /// For each direction a key of 32 bytes and a tag of 8.
 pub const SECRET_BYTES: usize = 2 * 40;
 
-/// What both ends of a TLS link know and nobody else.
+/// Secret that both ends of a TLS link know and nobody else.
 pub type Secret = [u8; SECRET_BYTES];
 
 pub(super) type Tag = [u8; 8];
@@ -42,9 +42,9 @@ impl std::fmt::Debug for Seal {
 /// Why a datagram is thrown away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// It is not sealed by who it says, or has been changed.
+    /// Sealed by somebody else than it says, or changed.
     Forged,
-    /// It has come before, or so late that nobody knows.
+    /// Received before, or so late that nobody knows.
     Replayed,
 }
 
@@ -82,8 +82,8 @@ impl Seal {
         HEADER_BYTES + length + TAG_BYTES
     }
 
-    /// What a datagram with this number says, if it is the other side's and has not come before; and whether
-    /// it is the newest.
+    /// Opens the datagram with this number, if it is the other side's and has not come before; returns what
+    /// it says, and whether it is the newest.
     ///
     /// # Errors
     /// Why it counts for nothing.

@@ -27,12 +27,12 @@
 pub(super) const MESSAGE_BYTES: usize = 1024;
 /// Words that may be on their way.
 const MESSAGES: usize = 16;
-/// What a datagram says at most, before it is sealed: no path cuts it into pieces.
+/// Bytes that a datagram says at most, before it is sealed: no path cuts it into pieces.
 pub(super) const PAYLOAD_BYTES: usize = HEADER_BYTES + 2 + MESSAGE_BYTES;
 const HEADER_BYTES: usize = 1 + 4 * 8;
 /// A message that the other side has not taken by then is said again; then twice as late.
 const RETRANSMIT_NS: u64 = 10_000_000;
-/// So often, before the way is given up.
+/// Repetitions of a message, before the way is given up.
 const RETRANSMITS_MAX: u32 = 2;
 /// A message that was taken is acknowledged by the next message the other way, or after so long.
 const ACK_NS: u64 = 4_000_000;
@@ -47,14 +47,14 @@ const PROBE_NS: u64 = 10_000_000;
 const PROBE_NS_MAX: u64 = 1_000_000_000;
 const PROBE: u8 = 1;
 
-/// What does not go by datagram: its number and the message.
+/// Way of messages that do not go by datagram: number and message.
 pub(super) type Link<'a> = &'a mut dyn FnMut(u64, &[u8]);
 
 #[derive(Debug)]
 enum Path {
-    /// Nobody knows whether datagrams get through: an echo of this one or a later one would tell.
+    /// Probes whether datagrams get through: nobody knows, and an echo of this one or a later one would tell.
     Probing { since: u64, at_ns: u64, pause_ns: u64 },
-    /// They do.
+    /// Lets datagrams through.
     Open,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct SwitchLink {
     expected: Option<(u64, u32)>,
 }
 
-/// What a datagram says.
+/// Content of a datagram, without its seal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Payload<'a> {
     probes: bool,

@@ -10,7 +10,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 struct Pair {
     parent: SwitchLinks,
     child: SwitchLinks,
-    /// What went over the link.
+    /// Messages that went over the link.
     over: Vec<(u64, Vec<u8>)>,
 }
 

@@ -1,5 +1,5 @@
-//! What the switch thread does with the jobs on its node: tells the agent of them, stops them and lets them
-//! go on, looks who sleeps.
+//! Jobs on the node of the switch thread: it tells the agent of them, stops them and lets them go on, looks
+//! who sleeps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ const OVERDUE_NS: u64 = 5_000_000;
 /// rarely than this: if it falls asleep, others lose that much, once.
 const RARELY: u64 = 16;
 const POLL_NS_MAX: u64 = 100_000_000;
-/// So long the freezer of who has left is not looked at, where nobody waits for it; of a shorter slice, for
-/// half of it. Whoever shared a core with the switch thread comes to stand still when the kernel gives him
-/// that core the next time: mostly within 4 ms.
+/// Time for which the freezer of who has left is not looked at, where nobody waits for it; of a shorter
+/// slice, half of it. Whoever shared a core with the switch thread comes to stand still when the kernel gives
+/// him that core the next time: mostly within 4 ms.
 const DEFERRED_NS: u64 = 5_000_000;
 /// Not even at the end of a slice more often than this.
 const DEFERRED_NS_MIN: u64 = 200_000;
@@ -41,31 +41,31 @@ const POLL_ALONE_NS: u64 = 50_000_000;
 /// A job as this node knows it.
 #[derive(Debug, Default)]
 pub(super) struct Job {
-    /// Who answers for it, if ranks of it run here.
+    /// User who answers for the job, if ranks of it run here.
     pub(super) user: u32,
     pub(super) nodes: Vec<NodeId>,
     /// The agent knows of it.
     pub(super) known: bool,
     pub(super) parts: Vec<Part>,
     pub(super) freezer: Option<JobFreezer>,
-    /// Its ranks here, if each has a core of its own, and their cgroup.
+    /// Ranks of the job here, if each has a core of its own, and their cgroup.
     pub(super) bound: Option<(Arc<LocalRanks>, Arc<JobGroup>)>,
-    /// It runs here, and the agent knows.
+    /// Whether the job runs here, and the agent knows.
     pub(super) is_here: bool,
-    /// It was said that it did not freeze.
+    /// Whether it was said that the job did not freeze.
     pub(super) stuck: bool,
-    /// It does not fill: the main loop has said so.
+    /// Whether the job does not fill, as the main loop has said.
     pub(super) put_out: bool,
-    /// It was said that it was frozen with a lock of a file.
+    /// Whether it was said that the job was frozen with a lock of a file.
     pub(super) kept_lock: bool,
-    /// It was said that it has many processes.
+    /// Whether it was said that the job has many processes.
     pub(super) crowd: bool,
     /// When it was last looked at, or thawed; it has not been looked at since it was thawed.
     polled_ns: u64,
     unpolled: bool,
-    /// It is looked at when so many pauses have passed.
+    /// Pauses after which the job is looked at.
     pauses: u64,
-    /// It worked hard when it was last looked at; and so many slices it has not been since.
+    /// Whether the job worked hard when it was last looked at; and for how many slices it has not been since.
     is_heavy: bool,
     skipped: u64,
     /// When it was last looked at.
@@ -87,12 +87,12 @@ impl Job {
         }
     }
 
-    /// It is looked at from this moment on.
+    /// Begins to look at the job, from this moment on.
     pub(super) fn begin_look(&mut self, now_ns: u64) {
         (self.polled_ns, self.pauses) = (now_ns, 1);
     }
 
-    /// It does not sleep, or that cannot be seen yet.
+    /// Whether the job, in the turn of another one, does not sleep, or that cannot be seen yet.
     pub(super) fn looks_awake(&mut self, now_ns: u64) -> bool {
         let freezer = self.freezer.as_mut().filter(|freezer| freezer.lent_since_ns().is_some());
         freezer.is_some_and(|freezer| freezer.try_load(now_ns) != Some(Load::Idle))
@@ -127,13 +127,13 @@ impl Job {
 const LONG_POLL_NS: u64 = 200_000;
 const PAUSE_PART: u64 = 20;
 
-/// What jobs are told of the switch in force.
+/// Slice of the switch in force, of which jobs are told.
 #[derive(Debug, Default)]
 pub(super) struct Slice {
     pub(super) generation: Generation,
     /// 0: nobody waits for it.
     pub(super) end_ns: u64,
-    /// Those that run have not been told yet.
+    /// Whether jobs that run have not been told yet.
     pub(super) is_new: bool,
 }
 
@@ -173,7 +173,7 @@ impl SwitchThread {
         }
     }
 
-    /// What a job's starters here have has been found.
+    /// Handles the pages of a job's starters here, which have been found.
     pub(super) fn handle_pages(&mut self, now_ns: u64, id: JobId, pages: &Handover) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let (Some(Pages { told, shares }), Some(freezer)) = (pages.take(), &mut job.freezer) else { return };

@@ -1,5 +1,5 @@
-//! What the switch thread does with loans: hears who waits, opens the freezer of the job that is waited for,
-//! and closes it again.
+//! Loans, as the switch thread handles them: it hears who waits, opens the freezer of the job that is waited
+//! for, and closes it again.
 
 use tutti_protocol::turns::TurnKind;
 use tutti_sched::JobId;
@@ -47,7 +47,7 @@ impl SwitchThread {
         self.phases.set_runs(now_ns(), id, true);
     }
 
-    /// It does not any more.
+    /// Ends the run of the job in the turn of another one.
     pub(super) fn take_back(&mut self, id: JobId) {
         self.phases.set_runs(now_ns(), id, false);
         let (Some(node), Some(job)) = (&mut self.node, self.jobs.get_mut(&id)) else { return };

@@ -7,7 +7,7 @@ struct World {
     random: Random,
     now_ns: u64,
     links: [SwitchLink; 2],
-    /// Who it is for, its number, what it says.
+    /// Datagrams on their way: whom each is for, its number, what it says.
     network: Vec<(usize, u64, Vec<u8>)>,
     link: Vec<(usize, u64, Vec<u8>)>,
     taken: [Vec<Vec<u8>>; 2],
