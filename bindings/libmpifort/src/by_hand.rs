@@ -383,7 +383,7 @@ functions! {
 /// Arguments of a new process: strings up to a blank one. Blanks at both ends are no part of them (MPI-5.0
 /// 11.8.2).
 struct Arguments {
-    /// What the addresses lead to.
+    /// Texts that the addresses lead to.
     _texts: Vec<Text>,
     addresses: Vec<*mut c_char>,
 }

@@ -1,4 +1,4 @@
-//! What returns a value instead of an error code, and what C has not at all.
+//! Functions that return a value instead of an error code, and those that C has not at all.
 
 use crate::abi::*;
 use crate::section::Descriptor;

@@ -9,11 +9,11 @@ const PREDEFINED_END: usize = 0x1000;
 
 /// A type of handle of C.
 pub(crate) trait Handle: Copy {
-    /// Its bits.
+    /// Bits of the handle.
     fn number(self) -> usize;
     /// The handle with these bits.
     fn of(number: usize) -> Self;
-    /// That of an integer, as the C library says.
+    /// Handle of an integer, as the C library says.
     fn from_int(integer: c_int) -> Self;
     /// The integer of it.
     fn to_int(self) -> c_int;
@@ -69,7 +69,7 @@ pub(crate) fn integer<T: Handle>(handle: T) -> c_int {
     if handle.number() < PREDEFINED_END { handle.number() as c_int } else { handle.to_int() }
 }
 
-/// What a handle is before C has written it.
+/// Handle before C has written it.
 #[inline(always)]
 pub(crate) fn absent<T: Handle>() -> T {
     T::of(usize::MAX)

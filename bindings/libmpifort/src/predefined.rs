@@ -98,7 +98,7 @@ pub unsafe extern "C-unwind" fn mpi_conversion_fn_null_c_(
     unsafe { *ierror = MPI_ERR_CONVERSION }
 }
 
-/// What a copy callback of C is, if it is a predefined one of Fortran.
+/// Number that C has for a copy callback, if it is a predefined one of Fortran.
 pub(crate) fn copy_number(function: usize) -> Option<usize> {
     let nulls = [
         mpi_comm_null_copy_fn_ as *const () as usize,

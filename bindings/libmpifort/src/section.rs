@@ -101,7 +101,7 @@ pub(crate) struct Caller {
     object: usize,
 }
 
-/// What such an object is.
+/// Kind of the object on which errors are raised.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Object {
@@ -195,7 +195,7 @@ pub(crate) fn optional(place: &AtomicUsize, name: &core::ffi::CStr) -> Option<us
 pub(crate) struct Stage {
     descriptor: *const Descriptor,
     copy: Vec<u8>,
-    /// What stood there before the call; empty where it only reads.
+    /// Contents of the place before the call; empty where it only reads.
     before: Vec<u8>,
 }
 

@@ -53,7 +53,7 @@ static RUN_TIMES: [RunTime; RUN_TIMES_MAX] =
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// This thread's own wait in each run time, in ms, while it is replaced; -1: it is not.
+    /// Own wait of this thread in each run time, in ms, while it is replaced; -1: it is not.
     static BLOCKTIMES_MS: [Cell<i32>; RUN_TIMES_MAX] = const { [const { Cell::new(-1) }; RUN_TIMES_MAX] };
 }
 

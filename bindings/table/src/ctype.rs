@@ -15,7 +15,7 @@ pub struct Param {
     pub large_base: Option<String>,
     /// The number of stars.
     pub stars: usize,
-    /// Its name.
+    /// Name of the parameter.
     pub name: String,
     /// Dimensions behind the name; `None` for an open one, which can only be the first.
     pub dims: Vec<Option<usize>>,

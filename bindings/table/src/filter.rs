@@ -7,7 +7,7 @@
 use crate::Table;
 use crate::shmem::Shmem;
 
-/// What the Fortran bindings look up by name, beyond the functions of C.
+/// Functions that the Fortran bindings look up by name, beyond those of C.
 pub const FOR_FORTRAN: [&str; 6] = [
     "tutti_attribute_language",
     "tutti_section_type_of",

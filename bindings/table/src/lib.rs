@@ -59,18 +59,18 @@ pub struct Table {
 /// A section of `constants.txt`.
 #[derive(Debug)]
 pub struct ConstantGroup {
-    /// Its title, without the `+`.
+    /// Title of the section, without the `+`.
     pub title: String,
     /// False for what Tutti adds to the Standard ABI.
     pub in_abi: bool,
-    /// Its rows.
+    /// Rows of the section.
     pub constants: Vec<Constant>,
 }
 
 /// One constant.
 #[derive(Debug)]
 pub struct Constant {
-    /// Its C name.
+    /// Name of the constant in C.
     pub name: String,
     /// How it is defined.
     pub value: ConstantValue,
@@ -94,7 +94,7 @@ pub enum ConstantValue {
 pub struct TypeRow {
     /// False for what Tutti adds to the Standard ABI.
     pub in_abi: bool,
-    /// What the line declares.
+    /// Declaration of the line.
     pub kind: TypeKind,
 }
 
@@ -118,9 +118,9 @@ pub enum TypeKind {
 pub struct Prototype {
     /// The C type that it returns.
     pub returns: String,
-    /// Its C name.
+    /// Name of the function in C.
     pub name: String,
-    /// Its parameters; empty means `void`.
+    /// Parameters of the function; empty means `void`.
     pub params: Vec<Param>,
     /// Whether `...` follows the parameters.
     pub variadic: bool,
@@ -129,7 +129,7 @@ pub struct Prototype {
 /// One function of the standard.
 #[derive(Debug, Clone)]
 pub struct Function {
-    /// Its prototype.
+    /// Prototype of the function.
     pub prototype: Prototype,
     /// The chapter of the standard.
     pub chapter: String,
@@ -146,7 +146,7 @@ pub struct TableError {
     pub file: PathBuf,
     /// The line, counted from 1; 0 when the whole file is meant.
     pub line: usize,
-    /// What is wrong.
+    /// Text that says what is wrong.
     pub what: String,
 }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// What an argument is: a line of `parameters.txt`.
+/// Meaning of an argument: a line of `parameters.txt`.
 #[derive(Debug)]
 struct Explanation {
     name: String,
@@ -41,7 +41,7 @@ struct ArgumentError {
     text: String,
 }
 
-/// What this library does where the standard leaves a choice: a line of `notes.txt`.
+/// Behaviour of this library where the standard leaves a choice: a line of `notes.txt`.
 #[derive(Debug)]
 struct Note {
     functions: Functions,

@@ -5,16 +5,16 @@ use crate::ctype::Param;
 use crate::manual::fits;
 use crate::{Prototype, Table};
 
-/// What a null pointer means as an argument.
+/// Meaning of a null pointer as an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Null {
     /// An error, which the exported function raises.
     Refused,
-    /// Something that the standard allows.
+    /// Value that the standard allows.
     Allowed,
     /// An array without elements, when the argument of this name is 0 or less.
     Length(String),
-    /// What the body of the function makes of it.
+    /// Left to the body of the function.
     Body,
 }
 
@@ -56,7 +56,7 @@ pub fn is_address(table: &Table, param: &Param) -> bool {
 }
 
 impl Table {
-    /// What a null pointer means as this argument of this function; none when it is no address.
+    /// Meaning of a null pointer as this argument of this function; none when it is no address.
     pub fn null(&self, function: &str, param: &Param) -> Option<Null> {
         let rule = || self.nulls.iter().find(|rule| rule.is_for(function, &param.name));
         is_address(self, param).then(|| rule().map_or(Null::Refused, |rule| rule.null.clone()))

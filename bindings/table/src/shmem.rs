@@ -49,7 +49,7 @@ pub struct Family {
     pub is_deprecated: bool,
     /// Whether it comes from version 1.6.
     pub is_new: bool,
-    /// What it returns: `TYPE` is the type of the function.
+    /// Result of the function: `TYPE` is the type of the function.
     returns: Param,
     /// With `{T}` for the name of the type.
     pub pattern: String,
@@ -64,11 +64,11 @@ pub struct Family {
 pub struct Function<'a> {
     /// Where it comes from.
     pub family: &'a Family,
-    /// Its type, if the family has some.
+    /// Type of the function, if the family has some.
     pub of_type: Option<&'a Type>,
     /// Whether this is the form with a context.
     pub with_context: bool,
-    /// Its name.
+    /// Name of the function.
     pub name: String,
 }
 

@@ -29,10 +29,10 @@ enum Entry {
 pub struct Rule {
     /// The name of the function without `MPI_`.
     name: String,
-    /// What it does, for its manual page.
+    /// Text that says what the function does, for its manual page.
     comment: String,
     entry: Entry,
-    /// What it calls.
+    /// Function that it calls, with the arguments.
     callee: Expression,
     /// Where the results go, in the order in which the callee gives them.
     results: Vec<Output>,

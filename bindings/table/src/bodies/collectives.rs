@@ -23,11 +23,11 @@ const OF_THE_FORM: [&str; 3] = ["comm", "info", "request"];
 /// A collective operation.
 #[derive(Debug)]
 pub struct Operation {
-    /// Its name without `MPI_`.
+    /// Name of the operation without `MPI_`.
     name: String,
-    /// What the blocking function does, for its manual page.
+    /// Text that says what the blocking function does, for its manual page.
     comment: String,
-    /// What gives the work; without it there are no arguments.
+    /// Expression that gives the work; without it there are no arguments.
     work: Option<Expression>,
     /// The method that does all of the blocking function, if there is one.
     blocking: Option<Expression>,
@@ -221,7 +221,7 @@ mod tests {
         Table::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../mpi")).unwrap()
     }
 
-    /// What is said of a rule with its comment.
+    /// Error that a rule with its comment gives.
     fn refusal(rule: &str) -> String {
         let (mut operations, mut comment) = (Vec::new(), "What it does.".to_owned());
         rule.lines()

@@ -3,9 +3,9 @@
 /// A function or a group with its arguments, or a parameter or constant.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Expression {
-    /// What stands before the parentheses.
+    /// Text before the parentheses.
     pub name: String,
-    /// What stands between them; none without parentheses.
+    /// Arguments between the parentheses; none without parentheses.
     pub arguments: Option<Vec<Expression>>,
 }
 

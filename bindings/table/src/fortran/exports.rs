@@ -202,12 +202,12 @@ fn write_body(out: &mut String, binding: &Binding<'_>, prefix: &str, name: &str,
 
 #[derive(Default)]
 struct Body {
-    /// What needs no other argument.
+    /// Statements that need no other argument.
     first: String,
-    /// What may need them.
+    /// Statements that may need the other arguments.
     then: String,
     call: String,
-    /// What may change the code.
+    /// Statements that may change the code.
     end: String,
     after: String,
     /// Buffers that are copied for longer than the call, and whether it writes them.

@@ -15,7 +15,7 @@ use crate::parse::{read_lines, section};
 use crate::{Function, Table, TableError};
 use std::path::Path;
 
-/// What `fortran.txt` says.
+/// Lines of `fortran.txt`, by section.
 #[derive(Debug, Default)]
 pub struct Fortran {
     lists: [Vec<Line>; TITLES.len()],
@@ -98,7 +98,7 @@ pub enum Kind {
     Procedure,
 }
 
-/// What becomes of a buffer that is an array section.
+/// Treatment of a buffer that is an array section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
     /// Handed over where it lies, by a datatype for it: count and datatype are the next two arguments.
@@ -109,14 +109,14 @@ pub enum Section {
     Partitions,
     /// Refused.
     Contiguous,
-    /// Its address is all that matters.
+    /// Used for its address alone.
     Address,
 }
 
 /// An argument of Fortran.
 #[derive(Debug, Clone)]
 pub struct Argument {
-    /// That of C.
+    /// Parameter of the function of C.
     pub param: Param,
     /// How it travels.
     pub kind: Kind,

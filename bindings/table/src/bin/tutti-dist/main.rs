@@ -21,7 +21,7 @@ use tutti_table::{Table, filter, header, native_manual, page_manual};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What cargo builds for a message's path: its name there, and its place in the tree.
+/// Files that cargo builds for a message's path: the name there, and the place in the tree.
 const ON_THE_PATH: [(&str, &str); 6] = [
     ("libtutti.so", "lib/libtutti.so.1"),
     ("libmpifort_abi.so", "lib/libmpifort_abi.so.1"),
@@ -76,7 +76,7 @@ const LINKS: [(&str, &str); 24] = [
     ("bin/mpiCC", "mpicxx"),
 ];
 
-/// What `tutti` prints, and its place.
+/// Words for which `tutti` prints a file, and the file's place.
 const MANUALS: [(&[&str], &str); 17] = [
     (&["man", "mpiexec"], "share/man/man1/mpiexec.1"),
     (&["man", "tutti"], "share/man/man1/tutti.1"),
@@ -136,7 +136,7 @@ const PROFILE_OF_FORTRAN: &str =
 const SHOWME_INSTALL: &str = r#""
     say "  -showme:install         put the module files for this compiler, and mpi-fort of pkg-config, into the tree"#;
 
-/// What the wrappers of Fortran do before they use a flag.
+/// Actions of the wrappers of Fortran before they use a flag.
 const USE_MODULES: &str = r#"find_options "$@"
 case $mode in
 kind) find_kind; say "$kind"; exit 0 ;;
@@ -256,7 +256,7 @@ fn renamed(mut library: Vec<u8>, from: &str, to: &str) -> Result<Vec<u8>, String
     Ok(library)
 }
 
-/// What OpenSHMEM has besides MPI.
+/// Lays out what OpenSHMEM has besides MPI.
 fn lay_out_shmem(source: &Path, tree: &mut Tree, work: &Path) -> Result<(), String> {
     let facts = source.join("bindings/shmem");
     let table = Shmem::load(&facts).map_err(|e| e.to_string())?;
@@ -312,8 +312,8 @@ fn write_manuals(tree: &mut Tree, tutti: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What Fortran has besides the library: `mpif.h`, the sources of the modules, and their files for the
-/// compiler that is here, with flags for pkg-config. Without one the wrapper makes the modules when it is
+/// Lays out what Fortran has besides the library: `mpif.h`, the sources of the modules, and their files for
+/// the compiler that is here, with flags for pkg-config. Without one the wrapper makes the modules when it is
 /// first used, and there is no `mpi-fort` for pkg-config until `mpifort -showme:install` has made it: flags
 /// would name a folder that is not there.
 fn lay_out_fortran(
