@@ -12,7 +12,7 @@ pub enum Way {
     Once,
     /// Two jobs of it at the same time; each line gets `job=0` or `job=1`.
     TwoJobs,
-    /// Its whole time is measured from outside, several times.
+    /// Measured from outside, as a whole, several times.
     FromOutside,
 }
 
@@ -30,13 +30,13 @@ pub enum Nodes {
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Its name; rows refer to it.
+    /// Name of the case; rows refer to it.
     pub id: &'static str,
     /// How it is run.
     pub way: Way,
     /// The program in bench/c.
     pub program: &'static str,
-    /// Its arguments, apart from the time budget and the work.
+    /// Arguments of the program, apart from the time budget and the work.
     pub args: &'static str,
     /// How many ranks.
     pub ranks: usize,
@@ -54,7 +54,7 @@ pub struct Case {
     pub is_cxx: bool,
 }
 
-/// What most cases have in common.
+/// Values that most cases have in common.
 pub const PLAIN: Case = Case {
     id: "",
     way: Way::Once,
@@ -176,7 +176,7 @@ fn many_pending() -> impl Iterator<Item = Case> {
     })
 }
 
-/// Those of jobs on two nodes.
+/// Cases of jobs on two nodes.
 fn between_nodes() -> [Case; 9] {
     let net = Case { nodes: Nodes::Two, program: "rtt", ..PLAIN };
     let stream =

@@ -27,7 +27,7 @@ pub enum End {
     Failed(String),
 }
 
-/// What is known about a run.
+/// Outcome of a run.
 pub struct Ran {
     /// How it ended.
     pub end: End,

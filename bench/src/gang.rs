@@ -59,7 +59,7 @@ impl Written {
     }
 }
 
-/// What an experiment has at hand.
+/// Settings of an experiment.
 pub struct Bench<'a> {
     places: &'a Places,
     kinds: &'a [Kind],

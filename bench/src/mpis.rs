@@ -82,12 +82,12 @@ impl Places {
         self.target.join("bench/limits")
     }
 
-    /// What measures a switch that is nothing but system calls.
+    /// Program that measures a switch that is nothing but system calls.
     pub fn bare_switch(&self) -> PathBuf {
         self.target.join("bench/bare_switch")
     }
 
-    /// What measures the network without any protocol, between two namespaces.
+    /// Command that measures the network without any protocol, between two namespaces.
     pub fn network_limits(&self) -> Command {
         let mut command = Command::new(self.prefix(Kind::Tutti).join("bin/mpiexec"));
         command.args(["--netns", "2", "-n", "2"]).arg(self.target.join("release/examples/network_limits"));

@@ -13,12 +13,12 @@ use crate::{
 
 pub use list::all;
 
-/// What ours must reach.
+/// Goal that ours must reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
     /// A figure in the row's unit.
     Reach(f64),
-    /// So many times better than the best peer in this run (1: no worse).
+    /// Factor by which ours must be better than the best peer in this run (1: no worse).
     Beat(f64),
     /// Shown, not judged.
     Shown,
@@ -34,7 +34,7 @@ pub enum Limit {
     /// Work that this many ranks have to do on all cores, per step of [`SHORT_STEP_US`], and the switches
     /// between them.
     Work(usize),
-    /// What cannot be undercut by reasoning.
+    /// Figure that cannot be undercut, by reasoning.
     Fixed(f64),
     /// None is known.
     Unknown,
@@ -54,9 +54,9 @@ pub enum Source {
 /// One row.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Its name in options and results.
+    /// Name of the row in options and results.
     pub id: String,
-    /// What it says.
+    /// Description of what the row shows.
     pub text: String,
     /// The unit that is shown; `M/s`, `GB/s` and `of it` are better when higher, all others when lower.
     pub unit: &'static str,
@@ -64,7 +64,7 @@ pub struct Row {
     pub source: Source,
     /// The machine's limit.
     pub limit: Limit,
-    /// What ours must reach.
+    /// Goal that ours must reach.
     pub goal: Goal,
 }
 

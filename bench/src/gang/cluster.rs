@@ -42,7 +42,7 @@ pub const PLAIN: Setting =
 pub struct Cluster {
     folder: PathBuf,
     bin: PathBuf,
-    /// Something has failed.
+    /// Whether the folder is kept, for something has failed.
     kept: Cell<bool>,
 }
 
@@ -97,7 +97,7 @@ impl Cluster {
         }
     }
 
-    /// What it was called.
+    /// Name of the cluster.
     pub fn name(&self) -> &str {
         self.folder.file_name().and_then(|name| name.to_str()).unwrap_or("?")
     }
@@ -160,7 +160,7 @@ impl Cluster {
         let _ = fs::write(self.folder.join("hung.txt"), said.join("\n"));
     }
 
-    /// What has been logged of turns; waits until the nodes have said the last ones.
+    /// Reads what has been logged of turns; waits until the nodes have said the last ones.
     pub fn turns(&self) -> Vec<Turn> {
         std::thread::sleep(Duration::from_millis(1300));
         let text = fs::read_to_string(self.folder.join("turns.jsonl")).unwrap_or_default();

@@ -17,9 +17,9 @@ use crate::{
     mpis::{self, Kind},
 };
 
-/// What `bench/c/mix.c` can be, and on how many ranks.
+/// Kinds of jobs that `bench/c/mix.c` can be, each with its number of ranks.
 const KINDS: [(&str, u32); 5] = [("fine", 2), ("coarse", 2), ("serial", 1), ("openmp", 1), ("asleep", 1)];
-/// So many jobs at once, in turn.
+/// Numbers of jobs at once, in turn.
 const SIZES: [usize; 3] = [2, 4, 8];
 /// Each job computes about so long on a core of its own.
 const JOB_S: f64 = 1.0;
@@ -27,7 +27,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const LAUNCH_MS: [i64; 2] = [1_000, 4_000];
 const LAUNCH_MS_MAX: i64 = 16_000;
 
-/// Who runs a mix.
+/// Runner of a mix.
 struct Contender {
     name: &'static str,
     kind: Kind,

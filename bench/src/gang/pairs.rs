@@ -19,7 +19,7 @@ const RANKS: u32 = 2;
 /// Jobs that begin together have so long to be launched, all of them: by a daemon, and by a peer.
 const LAUNCH_MS: [i64; 2] = [500, 2500];
 
-/// Who runs the jobs.
+/// Runner of the jobs.
 #[derive(Clone, Debug)]
 pub enum Who {
     /// A peer's mpiexec, with these words.
@@ -31,7 +31,7 @@ pub enum Who {
 /// In what a way to run jobs takes part, beside two jobs of one program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Nothing more.
+    /// None but these two jobs.
     Two,
     /// In pairs of different programs.
     Pairs,
@@ -77,8 +77,8 @@ impl Contender {
         matches!(self.who, Who::Daemon(_))
     }
 
-    /// So many times as many steps as the others: jobs that last ten slices take one more or less by chance,
-    /// a twentieth of their time.
+    /// Factor on the number of steps of the others: jobs that last ten slices take one more or less by
+    /// chance, a twentieth of their time.
     fn longer(&self) -> u32 {
         if matches!(&self.who, Who::Daemon(setting) if setting.slice_ms >= 100) { 4 } else { 1 }
     }
@@ -97,7 +97,7 @@ impl Program {
     }
 }
 
-/// What was found of one contender: the time of a job alone, and of each of several at once, by round.
+/// Figures of one contender: the time of a job alone, and of each of several at once, by round.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     pub alone_s: Vec<f64>,
@@ -244,7 +244,7 @@ fn measure(places: &Places, who: &Contender, programs: &[Program], found: &mut F
     }
 }
 
-/// What [`Found`] gets of a round.
+/// Figures that [`Found`] gets of a round.
 struct Measured {
     alone_s: f64,
     ratio: f64,
@@ -312,7 +312,7 @@ fn start(
     child::start(&mut command)
 }
 
-/// What it says that it has taken, and when it ended.
+/// Time that a job says that it has taken, and when it ended.
 fn seconds(cluster: Option<&Cluster>, running: Running) -> Result<(f64, Instant), String> {
     let ran = match cluster {
         Some(cluster) => cluster.finish(running, LIMIT)?,

@@ -17,7 +17,7 @@ use crate::{
 
 /// Name and places of a line.
 type Reference = (&'static str, &'static [(f64, f64)]);
-/// What the paper says of 100 ms on 2 and 32 nodes, in per cent (4 and 10 on 32; about 2 less on 2).
+/// Figures of the paper for 100 ms on 2 and 32 nodes, in per cent (4 and 10 on 32; about 2 less on 2).
 const PAPER_100_MS: [Reference; 2] =
     [("SCore-D EP", &[(2.0, 2.0), (32.0, 4.0)]), ("SCore-D BAR", &[(2.0, 8.0), (32.0, 10.0)])];
 /// The same of 500 ms: of BAR, on 32 nodes.
@@ -27,7 +27,7 @@ const PAPER_PHASES: [f64; 5] = [1.0, 0.94, 0.005, 0.37, 1.0];
 const PHASES: [&str; 5] = ["freeze", "save", "schedule", "restore", "run"];
 const PHASES_EXPLAINED: &str = "\nPhases: medians of EP / BAR in us, between what the controller sees: SWITCH, FROZEN, SAVED, SWITCH, RESTORED, last thaw. There is no drain: channels stay where they are.";
 
-/// What was measured of one setting.
+/// Measurements of one setting.
 #[derive(Clone, Debug)]
 struct Found {
     nodes: u32,
@@ -316,7 +316,7 @@ impl Found {
     }
 }
 
-/// What a switch costs over the nodes, beside the paper's.
+/// Cost of a switch over the nodes, beside the paper's.
 fn cost(all: &[Found], slice_ms: u32, paper: &[Reference]) -> Lines {
     let series = |name: &str, strict: bool, figure: fn(&Found) -> Option<f64>| Series {
         name: format!("{name} {}", mode(strict)),

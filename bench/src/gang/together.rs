@@ -11,7 +11,7 @@ use crate::{
     mpis::{Kind, Places},
 };
 
-/// What a program gets done in a time that all of them have in common.
+/// Work that jobs of a program get done in a time that all of them have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Work<'a> {
     /// Program that has them.
@@ -20,7 +20,7 @@ pub struct Work<'a> {
     pub nodes: u32,
     /// Word that chooses one of them.
     pub what: &'a str,
-    /// What its output calls the figure.
+    /// Name of the figure in its output.
     pub figure: &'a str,
     /// The time, in ms.
     pub budget_ms: u32,

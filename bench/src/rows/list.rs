@@ -369,7 +369,7 @@ fn instructions(add: &mut Add<'_>) {
     }
 }
 
-/// What one of n pending operations costs: the same whatever n is, where nothing is looked through.
+/// Cost of one of n pending operations: the same whatever n is, where nothing is looked through.
 fn many_pending(add: &mut Add<'_>) {
     let to_10000 = ["count=100", "count=1000", "count=10000"];
     let kinds: [(&str, &'static str, &'static str, &[&'static str]); 6] = [
