@@ -10,9 +10,9 @@ use crate::transfer::{Map, Program};
 /// Why a type has no buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// It is not committed.
+    /// Type that is not committed.
     NotCommitted,
-    /// So many elements of so many bytes: more than a machine can address.
+    /// Number of elements, and bytes of each: more than a machine can address.
     TooMany(Box<(usize, i128)>),
 }
 
@@ -37,9 +37,9 @@ impl std::error::Error for Error {}
 pub(crate) enum Access {
     /// All elements are one run of bytes, which begins at this displacement.
     Run(isize),
-    /// There are gaps, or bytes in another order.
+    /// Gaps among the bytes, or bytes in another order.
     Gaps(Rc<Program>),
-    /// They do not fit this machine.
+    /// Elements that do not fit this machine.
     TooLarge,
     /// Not yet committed.
     Uncommitted,

@@ -7,7 +7,7 @@
 //! added to that for alignment, as in Open MPI: an array of the type has room for all of them. The standard
 //! leaves that open (5.1.6).
 
-/// What is known of where the data of one element lie.
+/// Bounds of the data of one element, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Bytes of data.

@@ -84,7 +84,7 @@ impl Buffer {
         self.map.as_ref()?.note()
     }
 
-    /// What travels with a message of these data.
+    /// Word that travels with a message of these data.
     #[inline]
     pub fn word(&self) -> SignatureWord {
         self.note().map_or(SignatureWord(0), |note| note.word(self.bytes))

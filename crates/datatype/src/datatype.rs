@@ -11,7 +11,7 @@ use crate::node::Shape;
 use crate::note::Note;
 use crate::transfer::Program;
 
-/// What a handle names.
+/// Datatype that a handle names.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Datatype {
@@ -21,7 +21,7 @@ pub struct Datatype {
     pub extent: isize,
     /// How its data are reached.
     access: Access,
-    /// What it is, when predefined.
+    /// Element of the type, when predefined.
     pub element: Option<Element>,
     /// Lower bound.
     pub lower: isize,
@@ -89,7 +89,7 @@ impl Datatype {
         Datatype { access: self.access.clone(), element: None, ..Datatype::new(layout) }
     }
 
-    /// What an operation keeps of the type.
+    /// Gives what an operation keeps of the type.
     #[inline]
     pub fn elements(&self) -> Elements {
         Elements {

@@ -1,7 +1,7 @@
 //! The basic elements that data are made of: integers, floating point numbers, pairs of them, and how
 //! external32 has them.
 
-/// What the elements of a predefined type are, for reductions and conversions.
+/// Kind of the elements of a predefined type, for reductions and conversions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     /// Signed integer of so many bytes.
@@ -117,9 +117,9 @@ impl PairValue {
 /// An element that is no pair, and how external32 (14.5.2) has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Basic {
-    /// What it is here.
+    /// Element on this machine.
     pub element: Element,
-    /// What it is there.
+    /// Form of it in external32.
     pub wire: Wire,
 }
 

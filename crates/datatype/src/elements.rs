@@ -1,4 +1,4 @@
-//! What a pending operation keeps of a type, so that the handle may be freed meanwhile.
+//! Elements that a pending operation keeps of a type, so that the handle may be freed meanwhile.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ pub struct Elements {
     pub size: usize,
     /// Distance from one element to the next.
     pub extent: isize,
-    /// What it is, when predefined.
+    /// Element of the type, when predefined.
     pub element: Option<Element>,
     pub(crate) access: Access,
     pub(crate) layout: Rc<Layout>,

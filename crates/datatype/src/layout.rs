@@ -1,4 +1,4 @@
-//! What a type is: where its data lie ([`Part`]) and how the user made it ([`Description`]).
+//! Layouts of types: where their data lie ([`Part`]) and how the user made them ([`Description`]).
 //!
 //! A layout never changes and is shared: by the handles that name it, by the types made of it, by their
 //! contents. It lives as long as any of them, whatever the user frees first.
@@ -16,11 +16,11 @@ use crate::part::Part;
 pub struct Description {
     /// Which constructor.
     pub combiner: c_int,
-    /// Its integer arguments.
+    /// Integer arguments of the constructor.
     pub integers: Vec<c_int>,
-    /// Its address arguments.
+    /// Address arguments of the constructor.
     pub addresses: Vec<isize>,
-    /// Its large counts.
+    /// Large counts of the constructor.
     pub counts: Vec<i64>,
     /// The types it is made of.
     pub types: Vec<Rc<Layout>>,

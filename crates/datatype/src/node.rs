@@ -44,7 +44,7 @@ pub struct Loop {
     pub count: usize,
     /// Bytes from one to the next in memory.
     pub stride: isize,
-    /// What is repeated.
+    /// Node that is repeated.
     pub body: Node,
 }
 
@@ -63,7 +63,7 @@ pub struct Run {
 pub struct Item {
     /// Offset of its first byte in the data of the list.
     pub offset: usize,
-    /// What lies there.
+    /// Node that lies there.
     pub node: Node,
 }
 

@@ -1,5 +1,5 @@
-//! What the data of a buffer are: made when a type is committed while the program is being checked, kept with
-//! the type's program.
+//! Notes of what the data of a buffer are: made when a type is committed while the program is being checked,
+//! kept with the type's program.
 //!
 //! With a message travels one [`SignatureWord`]: the basic type when all elements have the same, and 56 bits
 //! of the hash of the sequence. The receiver compares the hash with that of as many elements of its own type
@@ -10,7 +10,7 @@ use crate::element::Element;
 use crate::part::Part;
 use crate::signature::Signature;
 
-/// What the data of a type are.
+/// Note of what the data of a type are.
 #[derive(Clone, Debug)]
 pub struct Note {
     name: Box<str>,
@@ -20,7 +20,7 @@ pub struct Note {
     matches_all: bool,
 }
 
-/// What travels with a message: 0 when nothing is known.
+/// Word that travels with a message: 0 when nothing is known.
 ///
 /// | bits | |
 /// |---|---|

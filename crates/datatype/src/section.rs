@@ -26,7 +26,7 @@ struct Dimension {
 /// Why a type's data have no place in a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misfit {
-    /// They begin before it or end behind it: bytes of the data's range, bytes of the section.
+    /// Data that begin before the section or end behind it: bytes of the data's range, bytes of the section.
     Outside(i128, i128),
     /// Numbers leave this machine.
     TooLarge,
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::{Datatype, Description, Element, Layout, Wire};
 
-    /// What is loaded of `count` elements of `part` from the section of an array of 1,000 numbered shorts.
+    /// Loads `count` elements of `part` from the section of an array of 1,000 numbered shorts.
     fn load(
         part: &Part,
         count: i64,

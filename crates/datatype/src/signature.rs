@@ -21,7 +21,7 @@ pub struct Signature {
 
 #[derive(Clone, Debug)]
 enum Shape {
-    /// So many of the same basic type.
+    /// Sequence of so many of the same basic type.
     Basic(Basic, i128),
     /// A sequence, again and again.
     Repeat(i128, Rc<Signature>),
@@ -97,7 +97,7 @@ impl Signature {
         Some(Signature { size, elements, hash, shape })
     }
 
-    /// This and `next` as one stretch, when both are of the same basic type.
+    /// Joins this and `next` into one stretch, when both are of the same basic type.
     fn extended(&self, next: &Signature) -> Option<Self> {
         match (&self.shape, &next.shape) {
             (Shape::Basic(mine, n), Shape::Basic(theirs, m)) if mine == theirs => Some(Signature {

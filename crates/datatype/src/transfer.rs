@@ -14,13 +14,14 @@ use crate::note::Note;
 /// A committed type, ready to be copied: its elements repeated without end.
 #[derive(Debug)]
 pub struct Program {
-    /// What is repeated: one element, or a part of it where the pattern goes on from one element to the next.
+    /// Node that is repeated: one element, or a part of it where the pattern goes on from one element to the
+    /// next.
     body: Node,
     /// Bytes from one to the next in memory.
     stride: isize,
     /// Bytes best moved at once; 0 when it does not matter.
     portion: usize,
-    /// What the data are, while the program is being checked.
+    /// Note of what the data are, while the program is being checked.
     note: Option<Note>,
 }
 
@@ -44,9 +45,9 @@ const COLUMN_BYTES_MAX: usize = 128;
 /// Memory that is walked through several times should stay in the nearest cache.
 const TILE_BYTES: usize = 8 << 10;
 
-/// So many columns at once are kept between memory and the pieces of a message, at most.
+/// Bytes of the columns that are kept at once between memory and the pieces of a message, at most.
 const PORTION_BYTES_MAX: usize = 512 << 10;
-/// What memory is fetched in.
+/// Bytes in which memory is fetched.
 const LINE_BYTES: usize = 64;
 /// Fewest and most rows of a tile of a transposed matrix: each is a cache line or two, and perhaps a page, of
 /// its own.
@@ -101,7 +102,7 @@ impl Map {
         Map { program: self.program.clone(), skip: self.skip + bytes, hints: Hints::default() }
     }
 
-    /// What the data are, while the program is being checked and all of them are meant.
+    /// Note of what the data are, while the program is being checked and all of them are meant.
     pub fn note(&self) -> Option<&Note> {
         self.program.note.as_ref().filter(|_| self.skip == 0)
     }

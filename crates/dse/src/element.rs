@@ -42,7 +42,7 @@ pub(crate) const SEMAPHORE_WORDS: usize = 5;
 /// The elements, while they run.
 #[derive(Clone, Copy, Debug)]
 pub struct Elements {
-    /// This element.
+    /// Number of this element.
     pub me: usize,
     /// How many there are.
     pub count: usize,
@@ -204,7 +204,8 @@ impl Elements {
         self.semaphore_first(SEMAPHORES)
     }
 
-    /// What `starter` starts at an element: function, argument, and how often it has asked for its end.
+    /// Words of what `starter` starts at an element: function, argument, and how often it has asked for its
+    /// end.
     pub(crate) fn started(&self, function: &'static str, element: usize, starter: usize) -> [Word; 3] {
         let first = self.processes_first() + 3 * starter;
         [first, first + 1, first + 2].map(|number| self.word(function, element, number))

@@ -1,4 +1,4 @@
-//! What is refused: a code that the call returns, and a text that the program may ask for.
+//! Faults, which are refused: a code that the call returns, and a text that the program may ask for.
 
 use core::ffi::{c_char, c_int};
 use std::cell::RefCell;
@@ -11,27 +11,27 @@ use std::fmt;
 pub enum Code {
     /// Called before the start, after the end, or the start a second time.
     NotRunning = 1,
-    /// There is no such element.
+    /// No such element.
     NoElement = 2,
     /// The bytes are not inside the global memory.
     OutOfRange = 3,
     /// The topology does not connect the two elements.
     NotANeighbour = 4,
-    /// There is no such lock, semaphore, function or topology, or a null pointer.
+    /// No such lock, semaphore, function or topology, or a null pointer.
     Invalid = 5,
-    /// This element has the lock already.
+    /// Lock that this element has already.
     Held = 6,
-    /// This element does not have the lock.
+    /// Lock that this element does not have.
     NotHeld = 7,
-    /// Something of this element is under way there.
+    /// Work of this element is under way there.
     Busy = 8,
-    /// Nothing has been started there.
+    /// No work has been started there.
     NothingStarted = 9,
-    /// There is not enough memory.
+    /// Not enough memory.
     NoMemory = 10,
     /// A program cannot be started.
     NoProgram = 11,
-    /// What was started was ended before it had begun.
+    /// End of what was started, before it had begun.
     Ended = 12,
 }
 
@@ -85,7 +85,7 @@ pub fn text() -> *const c_char {
     TEXT.with_borrow(|text| text.as_ptr())
 }
 
-/// What C gets: 0, or the code.
+/// Status that C gets: 0, or the code.
 pub fn status(result: Result<(), Code>) -> c_int {
     match result {
         Ok(()) => 0,

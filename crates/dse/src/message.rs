@@ -1,4 +1,4 @@
-//! What a DSE process and its kernel say to each other, where they are two processes ([`crate::link`],
+//! Messages between a DSE process and its kernel, where they are two processes ([`crate::link`],
 //! [`crate::server`]): over a stream between them, one question after the other.
 //!
 //! ```text
@@ -16,7 +16,7 @@ pub(crate) const HEAD: usize = 32;
 /// Bytes of a stamp.
 pub(crate) const STAMP_BYTES: usize = 32;
 
-/// What a process asks of its kernel.
+/// Question of a process to its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     /// Reads so many bytes of global memory.
@@ -57,7 +57,7 @@ pub(crate) enum Question {
     IsEnded,
     /// The next function to run here.
     Next,
-    /// It has returned a value, or there is none of its number.
+    /// End of the function that runs here: its value, or that there is none of its number.
     Ended { starter: u32, value: i64, is_known: bool },
     /// Ends the elements.
     Finish,
@@ -69,7 +69,7 @@ pub(crate) enum Question {
 }
 
 impl Question {
-    /// Its bytes.
+    /// Encodes the question.
     pub(crate) fn encode(self) -> [u8; HEAD] {
         let (operation, number, [a, b, c]) = match self {
             Question::Read { element, at, bytes } => (1, element, [at, bytes, 0]),
@@ -153,12 +153,12 @@ pub(crate) struct Answer {
     pub(crate) code: i32,
     /// Bytes of text that follow; 0 unless something was refused.
     pub(crate) text: u32,
-    /// What it gives.
+    /// Values that the question gives.
     pub(crate) values: [i64; 3],
 }
 
 impl Answer {
-    /// Its bytes.
+    /// Encodes the head of the answer.
     pub(crate) fn encode(self) -> [u8; HEAD] {
         let mut bytes = [0; HEAD];
         bytes[..4].copy_from_slice(&self.code.to_ne_bytes());
@@ -189,7 +189,7 @@ pub(crate) fn encode_stamp(stamp: &Stamp) -> [u8; STAMP_BYTES] {
     bytes
 }
 
-/// What [`encode_stamp`] has made.
+/// Decodes what [`encode_stamp`] has made.
 pub(crate) fn decode_stamp(bytes: &[u8; STAMP_BYTES]) -> Stamp {
     let word = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
     let half = |at: usize| bytes[at..].first_chunk().map_or(0, |half| u32::from_ne_bytes(*half));

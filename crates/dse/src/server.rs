@@ -39,7 +39,7 @@ struct Kernel<'a> {
     output: &'a UnixStream,
 }
 
-/// What a question gives.
+/// Values that a question gives, or the code of its refusal.
 type Values = Result<[i64; 3], Code>;
 
 fn nothing(result: Result<(), Code>) -> Values {

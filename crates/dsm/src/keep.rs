@@ -1,5 +1,5 @@
-//! What a program must not take away from the library: the mapping of shared memory, and the descriptors by
-//! which ranks reach each other. `tutticc` puts functions that ask here in the place of those of the C
+//! Means of the library that a program must not take away: the mapping of shared memory, and the descriptors
+//! by which ranks reach each other. `tutticc` puts functions that ask here in the place of those of the C
 //! library (`--wrap`).
 //!
 //! | call of the program | what happens |
@@ -31,7 +31,8 @@ pub fn refuse_shared(address: usize, bytes: usize, call: &str) {
     }
 }
 
-/// What is open now is the library's or the starter's, but for the standard ones: the program has not begun.
+/// Notes what is open now: it is the library's or the starter's, but for the standard ones, for the program
+/// has not begun.
 pub(crate) fn note_own() {
     let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let open = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

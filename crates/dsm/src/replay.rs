@@ -1,5 +1,5 @@
-//! What `main` gets from outside before CREATE: rank 0 gets it, the others get the same from rank 0, in the
-//! order of their calls. Their output goes nowhere.
+//! Replay of what `main` gets from outside before CREATE: rank 0 gets it, the others get the same from rank
+//! 0, in the order of their calls. Their output goes nowhere.
 //!
 //! | call of the program | rank 0 | others |
 //! |---|---|---|

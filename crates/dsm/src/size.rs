@@ -41,7 +41,7 @@ pub const UPDATE_VARIABLE: &str = "TUTTI_DSM_UPDATE";
 pub enum Updates {
     /// None.
     Off,
-    /// Those that the program marks.
+    /// Blocks that the program marks.
     Marked,
     /// All.
     All,

@@ -58,7 +58,7 @@ struct Card {
 pub enum Mode {
     /// Some make no notes: pages are compared.
     Twin {
-        /// Those that do, in vain.
+        /// Number of objects that make notes, in vain.
         noting: usize,
     },
     /// All make notes, and none looks at the states of pages: objects of an older compiler.

@@ -1,4 +1,4 @@
-//! What elements are: which of them can be compared, changed atomically, reduced.
+//! Elements, and which of them can be compared, changed atomically, reduced.
 
 use std::sync::atomic::{AtomicI16, AtomicI32, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::SeqCst};
 
@@ -19,7 +19,7 @@ pub fn bytes_of<T>(nelems: usize) -> usize {
     nelems.saturating_mul(size_of::<T>())
 }
 
-/// What a thread can wait for.
+/// Element that a thread can wait for.
 pub trait Awaited: Element + PartialOrd {
     /// Reads it whole, before what stands behind.
     ///
@@ -28,9 +28,9 @@ pub trait Awaited: Element + PartialOrd {
     unsafe fn load(at: *const Self) -> Self;
 }
 
-/// What can be read, stored and swapped atomically.
+/// Element that can be read, stored and swapped atomically.
 pub trait Swapped: Element {
-    /// What it is on the way to another node.
+    /// Kind of the element on the way to another node.
     const ELEMENT: tutti_datatype::Element;
     /// # Safety
     /// The address is valid and aligned.
@@ -64,9 +64,9 @@ pub trait Integer: Swapped {
     unsafe fn xor(at: *mut Self, value: Self) -> Self;
 }
 
-/// What collective operations combine.
+/// Element that collective operations combine.
 pub trait Reduced: Element {
-    /// Its name in MPI.
+    /// Name of its type in MPI.
     const DATATYPE: MPI_Datatype;
 }
 

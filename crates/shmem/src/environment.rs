@@ -1,11 +1,11 @@
-//! What a program prints at its start when the user asks for it (OpenSHMEM 1.5, section 8): the version of
-//! the library, and which variables it reads.
+//! Output of a program at its start when the user asks for it (OpenSHMEM 1.5, section 8): the version of the
+//! library, and which variables it reads.
 
 use tutti_runtime::log;
 
 use crate::size;
 
-/// Their present names, and those before OpenSHMEM 1.4.
+/// Names of the variables: the present ones, and those before OpenSHMEM 1.4.
 const VERSION: [&str; 2] = ["SHMEM_VERSION", "SMA_VERSION"];
 const INFO: [&str; 2] = ["SHMEM_INFO", "SMA_INFO"];
 

@@ -1,5 +1,5 @@
-//! What cannot go on: one line that names the function and what was found, then the job ends with a status
-//! that is not 0. OpenSHMEM has no error codes for wrong arguments.
+//! Faults after which a program cannot go on: one line that names the function and what was found, then the
+//! job ends with a status that is not 0. OpenSHMEM has no error codes for wrong arguments.
 
 use std::fmt;
 

@@ -24,7 +24,7 @@ impl Heap {
         Heap { bytes, free, taken: BTreeMap::new() }
     }
 
-    /// Its size.
+    /// Size of the heap, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

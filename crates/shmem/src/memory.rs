@@ -127,7 +127,7 @@ pub fn set_private(base: usize, bytes: usize, mates: Vec<Option<Remote>>) {
     PRIVATE.bytes.store(bytes, Release);
 }
 
-/// This PE runs another program, so no static variables are symmetric.
+/// Notes that PE `pe` runs another program, so no static variables are symmetric.
 pub fn set_other_program(pe: usize) {
     OTHER_PROGRAM.store(pe as isize, Relaxed);
 }
@@ -146,7 +146,7 @@ pub fn set_waits(job: &Job, is_fenced: bool, has_threads: bool) {
     }
 }
 
-/// Who stores to words that others wait for.
+/// Kinds of storers to words that others wait for.
 #[inline(always)]
 fn storers() -> Storers {
     match (IS_FENCED.load(Relaxed), HAS_THREADS.load(Relaxed)) {

@@ -47,7 +47,7 @@ pub enum Kind {
 pub struct Far {
     /// The PE.
     pub pe: usize,
-    /// Its memory.
+    /// Kind of memory at the PE.
     pub kind: Kind,
     /// Bytes from the beginning.
     pub offset: u64,
@@ -284,7 +284,7 @@ pub mod update {
 
     /// The value takes their place.
     pub const SET: Update = Update::Replace;
-    /// They stay.
+    /// Elements stay as they are.
     pub const FETCH: Update = Update::Keep;
     /// The value is added.
     pub const ADD: Update = Update::Reduce(Reduction::SUM);

@@ -1,9 +1,9 @@
-//! This PE and how many there are: set by `shmem_init`, read without a lock afterwards.
+//! Number of this PE and how many there are: set by `shmem_init`, read without a lock afterwards.
 
 use core::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
-/// This PE and how many there are.
+/// Number of this PE and how many there are.
 #[derive(Clone, Copy, Debug)]
 pub struct Pes {
     /// Number of this PE.
@@ -34,7 +34,7 @@ pub fn has_finished() -> bool {
     FINISHED.load(Relaxed)
 }
 
-/// This PE and their number while the library runs.
+/// Number of this PE and how many there are, while the library runs.
 #[inline(always)]
 pub fn started() -> Option<Pes> {
     let count = COUNT.load(Relaxed);

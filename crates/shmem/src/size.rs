@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What sets it.
+/// Variable that sets the size.
 pub const VARIABLE: &str = "SHMEM_SYMMETRIC_SIZE";
 /// The name that it had before OpenSHMEM 1.4.
 const OLD_VARIABLE: &str = "SMA_SYMMETRIC_SIZE";

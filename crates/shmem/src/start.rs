@@ -21,7 +21,7 @@ use crate::size::{self, Size};
 use crate::statics;
 use crate::team;
 
-/// What a start leaves for the end.
+/// State that a start leaves for the end.
 #[derive(Debug)]
 struct Running {
     heap: Heap,
@@ -42,7 +42,7 @@ pub const THREAD_MULTIPLE: c_int = 3;
 /// The largest alignment of a block.
 pub const ALIGN_MAX: usize = 1 << 30;
 
-/// What a PE tells the others at the start.
+/// Message of a PE to the others at the start.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Card {

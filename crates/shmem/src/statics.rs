@@ -22,17 +22,17 @@ use crate::memory::{self, Remote};
 use crate::pes::Pes;
 
 const PAGE_BYTES: usize = 4096;
-/// What says that `oshcc` has linked the program.
+/// Mark of a program that `oshcc` has linked.
 const MARK: &CStr = c"libsma.so.1";
 
-/// What a PE tells the others.
+/// Message of a PE to the others about its static variables.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Card {
-    /// Its address there; 0: the program has none.
+    /// Address of the variables at the PE; 0: the program has none.
     base: u64,
     bytes: u64,
-    /// Its distance from where the program is loaded.
+    /// Distance of the variables from where the program is loaded.
     skip: u64,
     /// Tells programs apart that have as many variables: from the linker's number of the program.
     build: u64,
@@ -123,7 +123,7 @@ pub fn share(function: &str, job: &Job, pes: Pes, cards: &[Card]) {
     memory::set_statics(std::ptr::with_exposed_provenance_mut(base), bytes, mates);
 }
 
-/// What the linker has made of the contents of the program; 0 if it does not say.
+/// Number that the linker has made of the contents of the program; 0 if it does not say.
 pub fn build() -> u64 {
     look().build
 }
@@ -174,7 +174,7 @@ unsafe extern "C" fn take_first(
     1
 }
 
-/// What the linker has made of the contents of the program, shortened; 0 if these notes do not say it.
+/// Number that the linker has made of the contents of the program, shortened; 0 if these notes do not say it.
 ///
 /// # Safety
 /// So many bytes of notes stand at `notes`.

@@ -28,13 +28,13 @@ pub const SHARED: shmem_team_t = shmem_team_t(2);
 /// A team, as this PE knows it.
 #[derive(Debug)]
 pub struct Team {
-    /// Its members, by their numbers in the world.
+    /// Members of the team, by their numbers in the world.
     pub members: Vec<u32>,
     /// Number of this PE in it.
     pub me: usize,
     /// Only for its collective operations.
     pub comm: MPI_Comm,
-    /// What was asked for when it was made.
+    /// Number of contexts that was asked for when the team was made.
     pub contexts: c_int,
 }
 

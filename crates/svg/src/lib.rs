@@ -27,7 +27,7 @@ pub const FONTS: &str = "'DejaVu Sans',Verdana,sans-serif";
 pub struct Svg(String);
 
 impl Svg {
-    /// Nothing yet.
+    /// Makes a picture with nothing in it yet.
     #[must_use]
     pub fn new() -> Self {
         Svg::default()
@@ -77,7 +77,7 @@ impl Svg {
         }
     }
 
-    /// What has been drawn, without a frame.
+    /// Text of what has been drawn, without a frame.
     #[must_use]
     pub fn inner(self) -> String {
         self.0
@@ -99,11 +99,11 @@ impl Svg {
 /// Where a text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// It begins there.
+    /// Beginning of the text at the place.
     Start,
-    /// Its middle is there.
+    /// Middle of the text at the place.
     Middle,
-    /// It ends there.
+    /// End of the text at the place.
     End,
 }
 

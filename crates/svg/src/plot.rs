@@ -14,9 +14,9 @@ const BOTTOM: f64 = 350.0;
 /// One line of a plot.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    /// What it is.
+    /// Name of the line.
     pub name: String,
-    /// Its points; x ascending.
+    /// Points of the line; x ascending.
     pub points: Vec<(f64, f64)>,
     /// Drawn dashed, as what others have published or what was wanted.
     pub dashed: bool,

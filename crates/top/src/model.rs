@@ -125,7 +125,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Nothing is known yet.
+    /// Makes a model that knows nothing yet.
     pub(crate) fn new(look: Look, size: (u16, u16), now_ms: u64) -> Self {
         Model {
             look,

@@ -64,7 +64,7 @@ impl Quad {
         (exponent - missing as i32, significand << missing)
     }
 
-    /// What is not a number stays so.
+    /// Result of an operation on a NaN: that NaN, made quiet.
     fn quiet(a: Quad, b: Quad) -> Quad {
         Quad(if a.is_nan() { a.0 } else { b.0 } | QUIET)
     }

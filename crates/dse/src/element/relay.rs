@@ -43,7 +43,7 @@ static CALL: Mutex<()> = Mutex::new(());
 /// Ends with the thread that forwards.
 static FORWARDER: Mutex<Option<Receiver<()>>> = Mutex::new(None);
 
-/// What is done at the target.
+/// Action at the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum Kind {
@@ -335,7 +335,7 @@ pub(crate) fn set(elements: &Elements, way: Way, word: Word, value: u64) {
     call(elements, Message { value, ..Message::new(Kind::Set, word.element, at, 0) }, &[]);
 }
 
-/// What a word of an element is.
+/// Loads a word of an element.
 pub(crate) fn load(elements: &Elements, way: Way, word: Word) -> u64 {
     if way == Way::Direct {
         return word.load();

@@ -1,4 +1,4 @@
-//! What runs on this element for others: functions and programs, each of one starter.
+//! Functions and programs that run on this element for others, each of one starter.
 //!
 //! A function runs in the DSE process: in `serve`, or in a thread beside the program. A program is a child of
 //! the kernel, and no element: it does not find the place in the job, its standard input is empty, and its
@@ -90,7 +90,7 @@ pub(crate) type Call = fn(Next) -> Option<i64>;
 #[derive(Debug)]
 struct Running {
     pid: libc::pid_t,
-    /// It has ended, its number may be another process's, and its starter is about to be told.
+    /// Whether it has ended: its number may be another process's, and its starter is about to be told.
     has_ended: bool,
     /// Count of the times that its starter had asked for its end when it was last signalled.
     asked: u64,

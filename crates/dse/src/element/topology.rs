@@ -28,12 +28,12 @@ pub enum Topology {
     Torus(usize),
 }
 
-/// What the program has chosen.
+/// Choice of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Who is whose neighbour.
+    /// Topology: which elements are neighbours.
     pub topology: Topology,
-    /// What is for others is forwarded.
+    /// Whether messages for others are forwarded.
     pub routes: bool,
 }
 

@@ -25,7 +25,7 @@ pub enum Protocol {
     /// Copies are dropped, and fetched when they are used.
     #[default]
     Invalidate,
-    /// What was stored goes to all copies at a release.
+    /// Stores go to all copies at a release.
     Update,
 }
 

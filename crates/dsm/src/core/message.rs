@@ -97,7 +97,7 @@ pub enum Call {
     Allocate {
         /// How much.
         bytes: u64,
-        /// Its attributes.
+        /// Attributes of the memory.
         attributes: Attributes,
         /// The line of the program.
         site: String,

@@ -7,7 +7,7 @@ use crate::comparison::Comparison;
 use crate::element::{Awaited, bytes_of};
 use crate::memory;
 
-/// What elements are compared with: one value, or one for each.
+/// Values that elements are compared with: one value, or one for each.
 #[derive(Clone, Copy)]
 enum Values<T> {
     One(T),

@@ -6,7 +6,7 @@ use crate::memory;
 use crate::team::shmem_team_t;
 use crate::team::{self, Team};
 
-/// What is asked for when a team is made.
+/// Configuration that is asked for when a team is made.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 #[allow(non_camel_case_types)]

@@ -62,7 +62,7 @@ struct Writer {
     told: u64,
 }
 
-/// This rank beside a home.
+/// State of this rank beside a home.
 #[derive(Clone, Debug, Default)]
 struct Home {
     /// Records of differences to it, and those that all copies have.
