@@ -29,7 +29,7 @@ pub(crate) struct Node {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
     nodes: Vec<Node>,
-    /// What each part of a job is charged, where that is not 0.
+    /// Memory charged for each part of a job, in bytes, where that is not 0.
     charges: BTreeMap<(JobId, NodeId), u64>,
 }
 
@@ -65,7 +65,7 @@ impl Machine {
         }
     }
 
-    /// Nothing new comes to these nodes, of which some may not be here yet, and something may to all others.
+    /// Drains these nodes, of which some may not be here yet, and no others: nothing new comes to them.
     pub(crate) fn drain(&mut self, nodes: &[NodeId]) {
         nodes.iter().for_each(|node| self.know(*node));
         for (node, known) in (0..).map(NodeId).zip(&mut self.nodes) {

@@ -30,21 +30,21 @@ pub const PRICE_UNIT: u64 = 1000;
 pub const PRICE_MAX: u64 = 10 * PRICE_UNIT;
 /// Jobs of a node that a report names, at most.
 pub const JOBS_MAX: usize = 1024;
-/// Who has sent no more than this of his part is no flooder: in thousandths.
+/// Part up to which a job is no flooder: what it has sent, in thousandths of its part.
 const FLOOD_MILLI: u64 = 1250;
 /// A flooder is left out for no longer than this at once.
 pub const FLOOD_NS_MAX: u64 = 20_000_000_000;
 
-/// What is wanted and what there is: bytes, or bytes in a second. Nothing there: not known.
+/// Demand and supply: bytes, or bytes in a second. No supply: not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Wanted {
-    /// What is wanted.
+    /// Amount that is wanted.
     pub demand: u64,
-    /// What there is.
+    /// Amount that there is.
     pub supply: u64,
 }
 
-/// What a job has had of a node, as the kernel counts it.
+/// Use of a node by a job, as the kernel counts it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct JobUse {
     /// The job.
@@ -56,7 +56,7 @@ pub struct JobUse {
     /// Time of processors that it has had since the last report.
     #[serde(default)]
     pub worked_us: u64,
-    /// Its ranks here; 0: the time of its processors is not known.
+    /// Ranks of the job here; 0: the time of its processors is not known.
     #[serde(default)]
     pub ranks: u32,
     /// Messages that its ranks here have sent since they began, as they say themselves: it is shown, and
@@ -65,7 +65,7 @@ pub struct JobUse {
     pub messages: u64,
 }
 
-/// What a node has measured since its last report.
+/// Measurements of a node since its last report.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct NodeUse {
     /// Since when.
@@ -76,7 +76,7 @@ pub struct NodeUse {
     pub memory: Wanted,
     /// Bytes that all of it has sent.
     pub sent_bytes: u64,
-    /// Its kernel counts what jobs send.
+    /// Whether the node's kernel counts what jobs send.
     pub is_counted: bool,
     /// Jobs that are counted.
     pub jobs: Vec<JobUse>,
@@ -89,28 +89,28 @@ pub struct NodePrices {
     pub node: NodeId,
     /// Of its network, bytes in a second, as measured last.
     pub network: Wanted,
-    /// What it costs, in parts of [`PRICE_UNIT`].
+    /// Price of the network, in parts of [`PRICE_UNIT`].
     pub network_price: u64,
     /// Of its memory, bytes, as measured last.
     pub memory: Wanted,
-    /// What it costs.
+    /// Price of the memory, in parts of [`PRICE_UNIT`].
     pub memory_price: u64,
     /// Bytes in a second that no job has sent, smoothed: nobody pays for them.
     pub unclaimed: u64,
     /// Memory in use that is no job's.
     pub unclaimed_memory: u64,
-    /// Its kernel counts what jobs send.
+    /// Whether the node's kernel counts what jobs send.
     pub is_counted: bool,
 }
 
-/// What somebody owes.
+/// Charge to a user: a part of some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Charge {
-    /// Who.
+    /// User who is charged.
     pub user: u32,
-    /// So much time.
+    /// Time of which a part is charged.
     pub ns: u64,
-    /// This part,
+    /// Part of it that is charged,
     pub part: u64,
     /// of this whole.
     pub whole: u64,
@@ -130,7 +130,7 @@ struct Place {
     served_ns: BTreeMap<JobId, u64>,
 }
 
-/// Something that has a price.
+/// Resource that has a price.
 #[derive(Clone, Copy, Debug, Default)]
 struct Priced {
     last: Wanted,
@@ -269,7 +269,7 @@ impl Market {
     }
 }
 
-/// What a job sends of its part, in thousandths: it sends `own` bytes of the `all` that the `jobs` jobs of
+/// Amount that a job sends, in thousandths of its part: it sends `own` bytes of the `all` that `jobs` jobs of
 /// its row send together.
 #[must_use]
 pub fn of_part_milli(own: u64, all: u64, jobs: u64) -> u64 {

@@ -28,9 +28,9 @@ pub enum Policy {
 /// The rows of one version.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PlannedRow {
-    /// Those for whose sake the row gets its turn.
+    /// Jobs for whose sake the row gets its turn.
     pub(crate) home: Vec<JobId>,
-    /// Those too that fill its holes; ascending.
+    /// Jobs of the row, those that fill its holes too; ascending.
     pub(crate) all: Vec<JobId>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Matrix {
     fill_holes: bool,
     rows_max: usize,
     pub(crate) residents: Residents,
-    /// Those whose connections count, and those that are connected: the same since [`Matrix::unite`].
+    /// Connections that count, and those that there are: the same since [`Matrix::unite`].
     connected: Connected,
     wanted: Connected,
     /// Connected jobs may stand in different rows although their slots allow one.
@@ -157,7 +157,7 @@ impl Matrix {
         self.apart
     }
 
-    /// Who is connected with whom.
+    /// Connections that count: which jobs are connected with which.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn connected(&self) -> &Connected {
         &self.connected

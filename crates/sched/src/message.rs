@@ -1,4 +1,4 @@
-//! What travels over the control tree.
+//! Messages that travel over the control tree.
 //!
 //! | message | way | meaning |
 //! |---|---|---|
@@ -41,7 +41,7 @@ pub struct Switch {
     pub at_ns: u64,
     /// Overlapped or strict.
     pub mode: Mode,
-    /// So much is left of the slice when it is sent; 0: nobody waits for its end.
+    /// Time left of the slice when the switch is sent; 0: nobody waits for its end.
     pub left_ns: u64,
 }
 
@@ -63,7 +63,7 @@ pub struct Moved {
     pub job: JobId,
     /// The node.
     pub node: NodeId,
-    /// Its slots from this version on.
+    /// Slots of the part from this version on.
     pub slots: Slots,
 }
 
@@ -88,7 +88,7 @@ impl Plan {
     }
 }
 
-/// What goes down the tree.
+/// Message that goes down the tree.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Down {
     /// The rows of a version, to all; [`Plan::only`] makes it small for a subtree.
@@ -131,7 +131,7 @@ impl Order {
     }
 }
 
-/// Who is in the tree.
+/// Members of the tree.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Members {
     /// The number of this state.
@@ -143,18 +143,18 @@ pub struct Members {
     pub expelled: Vec<NodeId>,
 }
 
-/// What a report says of a job (or of a node).
+/// Stage of a job (or of a node), as a report tells it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Stage {
     /// All its ranks are frozen.
     Frozen,
-    /// Its channel state has been copied.
+    /// The job's channel state has been copied.
     Saved,
-    /// Its channel state has been loaded.
+    /// The job's channel state has been loaded.
     Restored,
     /// All its ranks have been asleep for a millisecond.
     Idle,
-    /// It is suspended and frozen; the generation is the serial number of the order.
+    /// The job is suspended and frozen; the generation is the serial number of the order.
     Suspended,
 }
 
@@ -166,7 +166,7 @@ pub(crate) const STEPS: [Stage; 3] = [Stage::Frozen, Stage::Saved, Stage::Restor
 pub const STAGES: [Stage; 5] = [Stage::Frozen, Stage::Saved, Stage::Restored, Stage::Idle, Stage::Suspended];
 
 impl Stage {
-    /// Its place in [`STAGES`].
+    /// Place of the stage in [`STAGES`].
     #[must_use]
     pub fn index(self) -> usize {
         self as usize
@@ -182,7 +182,7 @@ pub enum Report {
     Reached {
         /// Of this job.
         job: JobId,
-        /// This stage.
+        /// Stage that has been reached.
         stage: Stage,
         /// The least of the generations that the nodes reported.
         generation: Generation,
@@ -201,7 +201,7 @@ pub enum Report {
         node: NodeId,
         /// The job.
         job: JobId,
-        /// What others have reached of it.
+        /// Stage of the job that others have reached.
         stage: Stage,
     },
     /// An expelled node has frozen all that it should, up to this generation.

@@ -1,4 +1,4 @@
-//! Who has the parallel slots of a node: the arbiter among jobs that share them (`--phases`).
+//! Arbiter of the parallel slots of a node, among jobs that share them (`--phases`).
 //!
 //! Jobs of a group stand in one row, on one node. Their serial phases run side by side; of their parallel
 //! phases (regions) one runs at a time. Pure: no clock, no floating point; the switch thread drives it.
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::JobId;
 
-/// So long a job may hold the slots while others want them, unless it says otherwise.
+/// Time for which a job may hold the slots while others want them, unless it says otherwise.
 pub const LEASE_NS: u64 = 3_000_000;
 /// The lease where programs give no hints: the quantum of shared slots.
 pub const QUANTUM_NS: u64 = 100_000_000;
@@ -58,7 +58,7 @@ impl Phases {
         self != Phases::Time
     }
 
-    /// What that means for the arbiter.
+    /// Rules that the policy means for the arbiter.
     #[must_use]
     pub fn rules(self) -> Rules {
         match self {
@@ -89,10 +89,10 @@ impl std::str::FromStr for Phases {
     }
 }
 
-/// What a job has agreed to.
+/// Rules that a job has agreed to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// So long it may hold the slots while others want them: 0.1 ms to [`QUANTUM_NS`].
+    /// Time for which it may hold the slots while others want them: 0.1 ms to [`QUANTUM_NS`].
     pub lease_ns: u64,
     /// A yield counts so long after the grant; at most the lease.
     pub yield_min_ns: u64,
@@ -110,19 +110,19 @@ impl Rules {
 /// Where a job is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// It has no grant and wants none.
+    /// The job has no grant and wants none.
     Out,
-    /// It waits for the slots.
+    /// The job waits for the slots.
     Wants,
-    /// It has them.
+    /// The job has the slots.
     Holds,
-    /// It has them for longer than its lease, and another wants them.
+    /// The job has had the slots for longer than its lease, and another wants them.
     Overdue,
-    /// They were taken from it in the midst of a region; it is frozen.
+    /// The slots were taken from the job in the midst of a region; it is frozen.
     Revoked,
 }
 
-/// What is to be done, in this order.
+/// Work to be done, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// The job has so many others beside it; 0: it need not ask.
@@ -136,7 +136,7 @@ pub enum Action {
     Take(JobId),
     /// The same, in the midst of a region: freeze its part whole.
     Freeze(JobId),
-    /// It may run again: it has been granted the slots, or need not wait for them.
+    /// Let the job run again: it has been granted the slots, or need not wait for them.
     Thaw(JobId),
 }
 
@@ -151,11 +151,11 @@ struct Member {
     wanted_ns: Option<u64>,
     /// Granted time, divided by weight.
     granted: u64,
-    /// It was revoked, and has not yielded in time since.
+    /// Whether it was revoked, and has not yielded in time since.
     sliced: bool,
-    /// It runs: its row has its turn.
+    /// Whether it runs: its row has its turn.
     runs: bool,
-    /// It has been told that others want.
+    /// Whether it has been told that others want the slots.
     contended: bool,
 }
 
@@ -177,7 +177,7 @@ impl Member {
         self.since_ns.max(self.wanted_ns.unwrap_or(0))
     }
 
-    /// So long after the begin of its lease it is revoked.
+    /// Time from the begin of its lease to its revocation.
     fn revoked_after_ns(&self) -> u64 {
         self.rules.lease_ns * if self.sliced { 1 } else { 2 }
     }
@@ -218,7 +218,7 @@ impl Arbiter {
         true
     }
 
-    /// Nothing of the job is left here.
+    /// Removes the job, of which nothing is left here.
     pub fn leave(&mut self, now_ns: u64, job: JobId) {
         if self.members.remove(&job).is_some() {
             self.tell_others();
@@ -295,7 +295,7 @@ impl Arbiter {
         self.settle(now_ns);
     }
 
-    /// What is to be done next.
+    /// Takes the next action, if any.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.out.pop_front()
     }
@@ -327,13 +327,13 @@ impl Arbiter {
         self.members.get(&job).is_some_and(Member::waits)
     }
 
-    /// Who has the slots.
+    /// Holder of the slots.
     #[must_use]
     pub fn holder(&self) -> Option<JobId> {
         self.members.iter().find(|(_, member)| member.has() && member.runs).map(|(job, _)| *job)
     }
 
-    /// So long a wait may last before the job goes on without a grant: one lease of each job, one more, and
+    /// Longest wait, after which the job goes on without a grant: one lease of each job, one more, and
     /// [`GRACE_NS`].
     #[must_use]
     pub fn patience_ns(&self) -> u64 {
@@ -396,7 +396,7 @@ impl Arbiter {
         }
     }
 
-    /// Who gets the slots next.
+    /// Job that gets the slots next.
     fn next(&self, now_ns: u64) -> Option<JobId> {
         let waiting = self.members.iter().filter(|(_, member)| member.runs && member.waits());
         let patience_ns = self.patience_ns() - GRACE_NS;

@@ -32,9 +32,9 @@ pub struct Job {
     pub run_ns: u64,
     /// How long its user says that it runs, in ns.
     pub estimate_ns: u64,
-    /// Its nodes.
+    /// Nodes of the job.
     pub nodes: u32,
-    /// What it leaves of its slots while it runs, in thousandths.
+    /// Part of its slots that it leaves idle while it runs, in thousandths.
     pub idle_permille: u32,
 }
 
@@ -64,7 +64,7 @@ pub struct Options {
     pub skip: bool,
 }
 
-/// What became of a job.
+/// Outcome of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// When it had nodes.
@@ -73,7 +73,7 @@ pub struct Outcome {
     pub end_ns: u64,
 }
 
-/// What became of all.
+/// Outcome of a workload.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// In the order of the jobs; none: it is wider than the machine.
@@ -104,7 +104,7 @@ struct Running {
     begin_ns: u64,
     /// Where it is.
     placed: Vec<NodeId>,
-    /// What it has done outside of its turns, and how much of the time it does so now, in millionths.
+    /// Work done outside of its turns, and how much of the time it does so now, in millionths.
     filled_ns: u64,
     fills_ppm: u64,
     /// Of its service when all of it is done.
@@ -120,7 +120,7 @@ struct Player<'a> {
     now_ns: u64,
     /// The next that comes.
     next: usize,
-    /// Those that the scheduler has not been asked for.
+    /// Jobs that the scheduler has not been asked for.
     held: VecDeque<usize>,
     running: BTreeMap<JobId, Running>,
     free: u32,
@@ -347,7 +347,7 @@ impl<'a> Player<'a> {
         self.running.iter().map(of).collect()
     }
 
-    /// So much time passes for those who fill.
+    /// Lets so much time pass for the jobs that fill.
     fn fill(&mut self, passed_ns: u64) {
         for it in self.running.values_mut().filter(|it| it.fills_ppm > 0) {
             let filled_ns = u128::from(passed_ns) * u128::from(it.fills_ppm);

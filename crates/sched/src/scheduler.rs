@@ -92,15 +92,15 @@ pub enum ConfigError {
     /// The slice is out of range.
     #[error("a slice is 5 ms to an hour, not {slice_ns} ns")]
     Slice {
-        /// What was asked for.
+        /// Slice that was asked for.
         slice_ns: u64,
     },
-    /// There is no row.
+    /// The matrix has no row.
     #[error("a matrix needs at least one row")]
     NoRows,
 }
 
-/// What the caller is to know.
+/// Event that the caller is to know of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The job has nodes: launch it there, frozen, and call [`Scheduler::begin`].
@@ -110,13 +110,13 @@ pub enum Event {
 /// Where a job is on its way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JobState {
-    /// It waits for nodes or memory.
+    /// The job waits for nodes or memory.
     Waiting,
-    /// It has nodes and is being launched.
+    /// The job has nodes and is being launched.
     Placed,
-    /// It takes its turns.
+    /// The job takes its turns.
     Active,
-    /// It is suspended.
+    /// The job is suspended.
     Suspended,
     /// A node of it is lost, or it is being killed.
     Dying,
@@ -126,7 +126,7 @@ pub enum JobState {
 pub(crate) struct Job {
     pub(crate) demand: Demand,
     pub(crate) state: JobState,
-    /// It was suspended before it began.
+    /// Whether it was suspended before it began.
     suspended_early: bool,
     /// A node of it is expelled.
     stalled: bool,
@@ -149,7 +149,7 @@ pub(crate) struct Home {
 struct Waiting {
     job: JobId,
     passed: u32,
-    /// It runs already.
+    /// Whether the job runs already.
     runs: bool,
 }
 
@@ -340,7 +340,7 @@ impl Scheduler {
         self.die(job);
     }
 
-    /// Nothing of the job is left.
+    /// Ends the job, of which nothing is left.
     pub fn end(&mut self, now_ns: u64, job: JobId) {
         self.charge(now_ns);
         self.rotation.forget(job);
@@ -400,7 +400,7 @@ impl Scheduler {
         }
     }
 
-    /// What the caller is to know next.
+    /// Takes the next event, if any.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -468,7 +468,7 @@ impl Scheduler {
         self.jobs.keys().copied()
     }
 
-    /// What the job has had so far; up to the last call that told the time.
+    /// Account of the job so far; up to the last call that told the time.
     #[must_use]
     pub fn account(&self, job: JobId) -> Option<Account> {
         self.jobs.get(&job).map(|record| record.turn.account())
@@ -527,7 +527,7 @@ impl Scheduler {
         there.map(|(&job, _)| job).collect()
     }
 
-    /// Who is expelled, and so who is left out, has changed.
+    /// Updates which jobs are left out, when the nodes that are expelled have changed.
     fn stall_jobs(&mut self) {
         let is_known = |job: &JobId| self.jobs.get(job).is_some_and(|record| record.stalled);
         let residents = self.matrix.residents.keys().copied();
@@ -579,7 +579,7 @@ impl Scheduler {
         }
     }
 
-    /// Nobody passes it any more. It must be able to be placed when others have ended: for lost and drained
+    /// Whether nobody passes it now. It must be placeable when others have ended: for lost and drained
     /// nodes nobody waits with it.
     fn blocks(&self, waiting: &Waiting) -> bool {
         let is_able = || self.machine.open().settle(&self.jobs[&waiting.job].demand).is_ok();

@@ -57,30 +57,30 @@ pub struct Claim {
     pub job: JobId,
     /// Whose it is.
     pub owner: Owner,
-    /// Its declared weight.
+    /// Weight that the job declares.
     pub weight: u32,
     /// The row in which it is at home.
     pub row: u32,
-    /// What it has beside the others, in parts of [`WEIGHT_UNIT`]: filled in.
+    /// Weight that it has beside the others, in parts of [`WEIGHT_UNIT`]: filled in.
     pub effective: u64,
 }
 
 /// How a user stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Standing {
-    /// Who.
+    /// User who stands so.
     pub user: u32,
     /// Decayed use, in ns of a whole row.
     pub used_ns: u64,
     /// His declared part of the time among those who want it, in millionths.
     pub share_ppm: u32,
-    /// What he gets of it for what he has used, in millionths of all.
+    /// Part that he gets of it for what he has used, in millionths of all.
     pub effective_ppm: u32,
     /// His jobs that can run.
     pub jobs: u32,
 }
 
-/// What everybody has used.
+/// Ledger of what everybody has used.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     half_life_ns: u64,
@@ -100,7 +100,7 @@ struct Totals {
     users: Vec<(Owner, u64, u32)>,
 }
 
-/// Who divides the whole.
+/// Party to the division of the whole: a group, or a user without one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Top {
     Group(u32),
@@ -160,12 +160,12 @@ impl Ledger {
         });
     }
 
-    /// What everybody has used, in ns of a whole row, in ascending order of users.
+    /// Use of everybody, in ns of a whole row, in ascending order of users.
     pub fn used(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.used_ns.iter().map(|(user, used_ns)| (*user, *used_ns))
     }
 
-    /// What an earlier ledger has said in [`Self::used`] so long ago is counted too.
+    /// Counts, too, what an earlier ledger has said in [`Self::used`] so long ago.
     pub fn restore(&mut self, used: &[(u32, u64)], age_ns: u64) {
         if self.half_life_ns == 0 {
             return;
@@ -224,7 +224,7 @@ impl Ledger {
         &self.claims
     }
 
-    /// Who wants time: the shares of groups and users, and the rows of each user.
+    /// Sums up who wants time: the shares of groups and users, and the rows of each user.
     fn sum_up(&mut self) {
         let Totals { tops, users } = &mut self.totals;
         tops.clear();
@@ -250,7 +250,7 @@ impl Ledger {
         }
     }
 
-    /// What each user may have, and gets for what he has used.
+    /// Works out what each user may have, and gets for what he has used.
     fn stand(&mut self) {
         let Totals { tops, users } = &self.totals;
         let all: u128 = tops.iter().map(|(_, share, _)| u128::from(*share)).sum();

@@ -11,7 +11,7 @@ fn narrow(sent: &[(u64, u64)], unclaimed: u64) -> NodeUse {
     NodeUse { passed_ms: 1000, network, sent_bytes, is_counted: true, jobs, ..NodeUse::default() }
 }
 
-/// What users owe after so many seconds; jobs are their users' by their hundreds.
+/// Debts of users after so many seconds; jobs are their users' by their hundreds.
 fn bills(market: &mut Market, seconds: u64, found: &NodeUse) -> BTreeMap<u32, u64> {
     let mut bills = BTreeMap::new();
     for _ in 0..seconds {

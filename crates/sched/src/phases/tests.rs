@@ -12,7 +12,7 @@ fn hints() -> Rules {
     Phases::Hints { yield_min_us: 0 }.rules()
 }
 
-/// What the arbiter has said.
+/// Orders that the arbiter has given.
 #[derive(Default, Debug)]
 struct Said {
     granted: Vec<JobId>,
@@ -280,11 +280,11 @@ proptest! {
 struct Program {
     serial_ns: u64,
     region_ns: u64,
-    /// Its regions never end.
+    /// Whether its regions never end.
     lies: bool,
-    /// It dies in a region.
+    /// Time from which it dies in the next region.
     dies_ns: u64,
-    /// It is stopped, with whatever it has, from here on for 50 ms.
+    /// Time from which it is stopped, with whatever it has, for 50 ms.
     stops_ns: u64,
 }
 

@@ -199,7 +199,7 @@ impl Scheduler {
             && !self.rotation.running.contains(&job)
     }
 
-    /// Those of which that is true, and when they left.
+    /// Jobs that have left the row and whose FROZEN has not come, and when they left.
     pub(crate) fn leaving(&self) -> impl Iterator<Item = (JobId, u64)> {
         let left = self.jobs.iter().filter(|(_, job)| matches!(job.turn.freeze, Freeze::Leaving(_)));
         let left = left.filter(|(id, _)| !self.rotation.running.contains(id));
@@ -396,7 +396,7 @@ impl Scheduler {
         }
     }
 
-    /// Nobody can be switched in.
+    /// Handles a turn in which nobody can be switched in.
     fn switch_to_none(&mut self, now_ns: u64, kept: bool) -> Option<Switch> {
         if kept {
             // An idle row stays where it is, and an empty one too.

@@ -1,4 +1,4 @@
-//! What each job has had, and what it is owed: its virtual time, its credit, whether it sleeps.
+//! Account of each job, what it has had and is owed: its virtual time, its credit, whether it sleeps.
 
 use super::flood::Flood;
 use crate::scheduler::{JobState, Scheduler};
@@ -17,7 +17,7 @@ pub(crate) fn credit_ns(slice_ns: u64) -> u64 {
     CREDIT_NS.max(CREDIT_SLICES * slice_ns)
 }
 
-/// What a job has had.
+/// Account of what a job has had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Account {
     /// Time in which it was to run, idle time left out.
@@ -30,11 +30,11 @@ pub struct Account {
     pub turns: u64,
     /// How often it was left out because it was not frozen yet.
     pub left_out: u64,
-    /// Its weight.
+    /// Weight of the job.
     pub weight: u32,
-    /// What it has of it beside the others, in thousandths.
+    /// Effective weight beside the others, in thousandths.
     pub effective_milli: u64,
-    /// What it makes of its slots.
+    /// Use that the job makes of its slots.
     pub busy: Busy,
 }
 
@@ -46,7 +46,7 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// It has worked for so long in `had_us` of its slots' time. Half is forgotten when `window_us` are full.
+    /// Adds work of `worked_us` in `had_us` of its slots' time. Half is forgotten when `window_us` are full.
     pub(super) fn add(&mut self, worked_us: u64, had_us: u64, window_us: u64) {
         // Beyond its turns it does not count: it starts and ends there, or fills.
         self.worked_us += worked_us.min(had_us);
@@ -68,7 +68,7 @@ impl Busy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Freeze {
     Frozen,
-    /// It left the row in this generation; FROZEN has not come.
+    /// The job left the row in this generation; FROZEN has not come.
     Leaving(Generation),
 }
 
@@ -76,7 +76,7 @@ pub(crate) enum Freeze {
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     pub(crate) weight: u32,
-    /// What it has of it beside the others, in thousandths.
+    /// Effective weight beside the others, in thousandths.
     pub(super) effective_milli: u64,
     /// Since when it could run and does not.
     pub(super) waits_since_ns: Option<u64>,
@@ -90,7 +90,7 @@ pub(crate) struct Turn {
     pub(super) idle_since_ns: Option<u64>,
     /// The generation that switched it in last.
     pub(super) since: Generation,
-    /// What it owes for having flooded the network.
+    /// Debt of the job for having flooded the network.
     pub(super) flood: Flood,
 }
 
@@ -111,7 +111,7 @@ impl Turn {
         }
     }
 
-    /// It is left out of its row for a while, because it has flooded the network.
+    /// Whether the job is left out of its row for a while, because it has flooded the network.
     pub(crate) fn is_left_out(&self) -> bool {
         self.flood.is_left_out()
     }
@@ -157,7 +157,7 @@ impl Scheduler {
         self.fair.skip(passed_ns);
     }
 
-    /// These jobs, which have left the row, stand still at once: for [`crate::replay`].
+    /// Freezes these jobs, which have left the row, at once: for [`crate::replay`].
     pub(crate) fn freeze_at_once(&mut self, jobs: &[JobId]) {
         for job in jobs {
             if let Some(record) = self.jobs.get_mut(job)

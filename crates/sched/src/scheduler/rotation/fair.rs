@@ -8,7 +8,7 @@ use crate::types::{JobId, Version};
 
 /// Weights are looked at anew so often, and whenever the rows change.
 const SETTLE_NS: u64 = 1_000_000_000;
-/// Who could run has a turn at least so often, where the rows have room for it.
+/// Time within which whoever could run has a turn, where the rows have room for it.
 const PATIENCE_NS: u64 = 30_000_000_000;
 /// Demand is smoothed over so many looks.
 const SMOOTHED: u64 = 10;
@@ -18,7 +18,7 @@ pub(super) fn patience_ns(slice_ns: u64, rows: usize) -> u64 {
     PATIENCE_NS.max(slice_ns.saturating_mul(2 * rows as u64))
 }
 
-/// What is wanted of the slots, and what there is.
+/// Demand and supply of slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Processor {
     /// Slots of jobs that can run, in thousandths, over the last ten seconds.
@@ -45,7 +45,7 @@ impl Fair {
         self.settled_ns += passed_ns;
     }
 
-    /// Something has changed that weights follow from.
+    /// Marks the weights as out of date: something has changed that they follow from.
     pub(crate) fn expire(&mut self) {
         self.version = None;
     }
@@ -58,7 +58,7 @@ impl Scheduler {
         self.fair.expire();
     }
 
-    /// What users had used so long ago, under an earlier controller: see [`Self::used`].
+    /// Restores what users had used so long ago, under an earlier controller: see [`Self::used`].
     pub fn restore_use(&mut self, now_ns: u64, used: &[(u32, u64)], age_ns: u64) {
         self.charge(now_ns);
         // Before it nothing was there to be forgotten.
@@ -67,7 +67,7 @@ impl Scheduler {
         self.fair.expire();
     }
 
-    /// What all users have used, those without jobs too, in ns of a whole row.
+    /// Use of all users, those without jobs too, in ns of a whole row.
     pub fn used(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.fair.ledger.used()
     }
@@ -86,7 +86,7 @@ impl Scheduler {
         self.fair.ledger.standings()
     }
 
-    /// What is wanted of the slots.
+    /// Demand and supply of slots.
     #[must_use]
     pub fn processor(&self) -> Processor {
         self.fair.processor

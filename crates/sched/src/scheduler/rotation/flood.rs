@@ -1,4 +1,4 @@
-//! What nodes measure of memory and network: users pay for it, and who floods a network is left out of its
+//! Measured use of memory and network: users pay for it, and who floods a network is left out of its
 //! row ([`crate::market`]).
 //!
 //! ```text
@@ -15,17 +15,17 @@ use crate::market::{FLOOD_NS_MAX, JOBS_MAX, NodePrices, NodeUse, flood_ns, of_pa
 use crate::scheduler::{JobState, Scheduler};
 use crate::types::{JobId, NodeId};
 
-/// Nobody is left out for longer than this at once, however seldom its row has a turn.
+/// Longest time for which a job is left out at once, however seldom its row has a turn.
 const LEFT_OUT_NS_MAX: u64 = 25_000_000_000;
 
-/// What a job owes for having flooded the network.
+/// Debt of a job for having flooded the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flood {
-    /// So much time in which its row runs without it.
+    /// Time for which its row is to run without it.
     owed_ns: u64,
-    /// What it has sent of its part when it last ran for as long as its mates, in thousandths.
+    /// Amount that it sent when it last ran for as long as its mates, in thousandths of its part.
     of_part_milli: u64,
-    /// It is left out: the mate whose time counts, and since when.
+    /// Set while it is left out: the mate whose time counts, and since when.
     left_out: Option<(JobId, u64)>,
 }
 
@@ -35,7 +35,7 @@ impl Flood {
     }
 }
 
-/// What a job makes of its slots is remembered over so long.
+/// Time for which is remembered what a job makes of its slots.
 const BUSY_MS: u64 = 60_000;
 
 impl Scheduler {
@@ -65,7 +65,7 @@ impl Scheduler {
         }
     }
 
-    /// What memory and network cost on each node.
+    /// Prices of memory and network on each node.
     pub fn prices(&self) -> impl Iterator<Item = NodePrices> + '_ {
         self.market.prices()
     }
@@ -111,7 +111,7 @@ impl Scheduler {
         }
     }
 
-    /// Whoever of the row owes most is left out, if it is a slice or more; `true`: the rows are others now.
+    /// Leaves out whoever of the row owes most, if it is a slice or more; `true`: the rows are others now.
     pub(super) fn leave_out_flood(&mut self, now_ns: u64, row: usize) -> bool {
         let all = &self.matrix.rows()[row].all;
         let owed_ns = |job: &JobId| self.jobs.get(job).map_or(0, |record| record.turn.flood.owed_ns);
@@ -133,7 +133,7 @@ impl Scheduler {
         true
     }
 
-    /// Who has paid, or helps nobody by standing still, comes back.
+    /// Takes back jobs that have paid, or help nobody by standing still.
     pub(super) fn readmit_floods(&mut self, now_ns: u64) {
         let mut at = 0;
         while let Some(&job) = self.rotation.left_out.get(at) {
