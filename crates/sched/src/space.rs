@@ -15,13 +15,13 @@ pub(crate) struct Resident {
     pub(crate) slots: u64,
     pub(crate) weight: u32,
     pub(crate) exclusive: bool,
-    /// It takes turns; who does not stands in no row of the matrix.
+    /// Whether it takes turns; who does not stands in no row of the matrix.
     pub(crate) gang: bool,
-    /// It is a filler.
+    /// Whether it is a filler.
     pub(crate) fill: bool,
-    /// It takes part in the matrix: begun, not suspended, not left out.
+    /// Whether it takes part in the matrix: begun, not suspended, not left out.
     pub(crate) active: bool,
-    /// It had other slots when it began, or may have had: the nodes are told with every plan.
+    /// Whether it had other slots when it began, or may have had: the nodes are told with every plan.
     pub(crate) moved: bool,
     /// Job of which it is a step, which stands in the layout for both.
     pub(crate) within: Option<JobId>,
@@ -355,7 +355,7 @@ fn settle(residents: &mut Residents, moves: Moves) {
     }
 }
 
-/// What rows weigh: of each its heaviest job. So much is the whole of which a job gets its part.
+/// Weight of the rows, of each its heaviest job: the whole of which a job gets its part.
 fn weight(rows: &[Row], residents: &Residents) -> u64 {
     let of_row = |row: &Row| row.jobs.iter().map(|job| u64::from(residents[job].weight)).max();
     rows.iter().filter_map(of_row).sum()

@@ -30,7 +30,7 @@ pub enum Wait {
         /// One of those who have them.
         owner: JobId,
     },
-    /// It is exclusive, and others have ranks on the nodes.
+    /// The job is exclusive, and others have ranks on the nodes.
     Occupied {
         /// Asked for.
         requested: u32,

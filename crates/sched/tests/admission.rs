@@ -1,4 +1,4 @@
-//! Who gets nodes when: exclusive jobs, memory, jobs that take no turns, and the order of those that wait.
+//! Admission to nodes: exclusive jobs, memory, jobs that take no turns, and the order of those that wait.
 //! Under both policies.
 
 use tutti_sched::{

@@ -167,7 +167,7 @@ fn connected_jobs_take_nothing_from_the_shares_of_others() {
     assert_eq!(run_until(&mut scheduler, &mut now_ns, 1_000 * MS), [[1, 2], [3, 4]]);
 }
 
-/// Who connects and parts all the time changes the rows once a second at most.
+/// Jobs that connect and part all the time change the rows once a second at most.
 #[test]
 fn connected_jobs_are_brought_together_once_a_second_at_most() {
     let (mut scheduler, mut now_ns) = (crossed(Policy::RoundRobin), 0);

@@ -14,7 +14,7 @@ const REPORT: u64 = 10;
 struct Narrow {
     scheduler: Scheduler,
     now_ns: u64,
-    /// What each wants to send in a slice.
+    /// Bytes that each wants to send in a slice.
     wants: BTreeMap<JobId, u64>,
     sent: BTreeMap<JobId, u64>,
     /// Slices that each has had.
@@ -138,7 +138,7 @@ fn flooder_comes_back_when_its_mates_are_gone() {
     assert_eq!(narrow.scheduler.running(), [JobId(1)]);
 }
 
-/// Whoever floods, nobody waits for much more than 30 s, and no sum is lost.
+/// Waits last no more than a little over 30 s, whoever floods, and no sum is lost.
 #[test]
 fn flooders_starve_no_job() {
     for seed in 0..1000_u64 {

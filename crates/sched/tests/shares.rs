@@ -129,7 +129,7 @@ fn shares_who_has_used_much_gets_less_until_it_is_forgotten() {
     assert!((4900..=5100).contains(&late), "{late} of 10000");
 }
 
-/// Nobody who can run waits for much more than 30 s, or two rounds.
+/// Waits of jobs that can run last no more than a little over 30 s, or two rounds.
 #[test]
 fn shares_let_nobody_starve() {
     for seed in 0..1000_u64 {

@@ -1,4 +1,4 @@
-//! What a switch says of the slice that begins with it: who waits for its end, and when that is.
+//! Slices as the switches that begin them tell of them: who waits for the end, and when that is.
 
 use tutti_sched::{Config, Demand, Event, JobId, NodeId, Scheduler, Switch};
 

@@ -1,4 +1,4 @@
-//! What is to happen, and when.
+//! Calendar of a simulation: what is to happen, and when.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use super::coverage::Kind;
 use crate::message::{Down, Report};
 use crate::types::{Generation, JobId, NodeId};
 
-/// What happens.
+/// Event of a simulation.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Down { to: NodeId, link: (NodeId, u64), down: Down },

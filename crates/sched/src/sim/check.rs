@@ -1,4 +1,4 @@
-//! What must hold.
+//! Checks of what must hold.
 
 use std::collections::BTreeMap;
 

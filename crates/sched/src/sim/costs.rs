@@ -1,4 +1,4 @@
-//! What things cost: by default what was measured on a 2-core EPYC virtual machine, Linux 6.18, switch thread
+//! Costs of operations: by default as measured on a 2-core EPYC virtual machine, Linux 6.18, switch thread
 //! at real-time priority.
 
 use tutti_testkit::Random;
@@ -8,7 +8,7 @@ use tutti_testkit::Random;
 pub struct Costs {
     /// A message given to the kernel; several go out one after the other.
     pub send_ns: u64,
-    /// Its way. With the wake-up it makes the 88 us of a broadcast and barrier over four daemons.
+    /// Way of a message. With the wake-up it makes the 88 us of a broadcast and barrier over four daemons.
     pub wire_ns: u64,
     /// The wake-up of the switch thread (real-time: p99 72 us).
     pub wake_ns: (u64, u64),

@@ -1,21 +1,21 @@
-//! What a fault can hit: the kinds of faults, the phases of a switch, and how often each met each.
+//! Coverage by faults: the kinds of faults, the phases of a switch, and how often each met each.
 
 use crate::message::Mode;
 
-/// What goes wrong.
+/// Kind of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// The job is killed.
     Kill,
     /// The node is lost, and back later.
     Loss,
-    /// Its daemon ends, and is started anew.
+    /// The node's daemon ends, and is started anew.
     Restart,
-    /// Nothing comes to the node or from it for a while.
+    /// The node is cut off: nothing comes to it or from it for a while.
     Cut,
     /// Datagrams that it sends are lost, and sent again.
     Datagrams,
-    /// Its daemon, or the freezer, stands still for a while.
+    /// The node's daemon, or the freezer, stands still for a while.
     Stop,
     /// The controller's daemon ends, wherever the job is.
     Controller,
@@ -28,15 +28,15 @@ pub const KINDS: [Kind; 7] =
 /// The step of a switch that a job is in on a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// It is thawed, or is being.
+    /// The job is thawed, or is being.
     Runs,
-    /// Its freezer has been written to.
+    /// The job's freezer has been written to.
     Freezes,
-    /// It is frozen and waits.
+    /// The job is frozen and waits.
     Waits,
-    /// Its channels are saved; strict only.
+    /// The job's channels are saved; strict only.
     Saves,
-    /// Its channels are restored; strict only.
+    /// The job's channels are restored; strict only.
     Restores,
 }
 

@@ -1,4 +1,4 @@
-//! What an agent says is done on its node: freezers that are slow or stuck, copies of channels.
+//! Actions of agents on their nodes: freezers that are slow or stuck, copies of channels.
 
 use super::calendar::Event;
 use super::coverage::{Kind, Phase};
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// It has been told to freeze, which is enough.
+    /// Tells the agent that the job has been told to freeze, which is enough.
     pub(super) fn handle_counts(&mut self, node: NodeId, job: JobId, epoch: u64) {
         let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) else { return };
         let now_ns = self.now_ns;

@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Who is to be dialled, says the list.
+    /// Parent that the node is to dial, by the list of nodes.
     fn place_of(&self, node: NodeId) -> Option<NodeId> {
         self.controller.tree().is_here(node).then(|| self.controller.tree().parent(node)).flatten()
     }

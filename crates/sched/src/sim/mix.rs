@@ -1,4 +1,4 @@
-//! What the policies lose: a seeded mix of jobs on the scheduler alone, every switch free and at once.
+//! Losses of the policies: a seeded mix of jobs on the scheduler alone, every switch free and at once.
 //!
 //! Lost capacity is what no job has of the slots while there are jobs. In the tree a job of 5 nodes takes a
 //! partition of 8: what nobody uses of that is **internal** fragmentation; the rest, columns of a row into
@@ -31,7 +31,7 @@ pub struct Mix {
     pub fill_holes: bool,
 }
 
-/// What became of it. Capacities in thousandths of all slots, over the time in which some job was there.
+/// Outcome of a mix. Capacities in thousandths of all slots, over the time in which some job was there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Had by jobs.
@@ -135,7 +135,7 @@ fn draw(mix: Mix) -> Vec<Load> {
     (0..mix.jobs).map(|_| draw_one()).collect()
 }
 
-/// What the job still needs.
+/// Time that the job still needs.
 fn left(scheduler: &Scheduler, needs: &BTreeMap<JobId, (u64, u64)>, job: JobId) -> u64 {
     let had_ns = scheduler.account(job).map_or(0, |account| account.service_ns);
     needs[&job].0.saturating_sub(had_ns)

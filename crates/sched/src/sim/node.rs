@@ -6,12 +6,12 @@ use super::coverage::Phase;
 use crate::agent::Agent;
 use crate::types::{Generation, JobId, NodeId, Slots};
 
-/// What a part's freezer really does.
+/// State in which a part's freezer really is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Real {
-    /// Its processes run.
+    /// The part's processes run.
     Runs,
-    /// It has been told to freeze.
+    /// The freezer has been told to freeze.
     Freezing { since_ns: u64 },
     /// All its processes stand still.
     Frozen,
@@ -24,12 +24,12 @@ pub(super) struct Process {
     pub(super) real: Real,
     /// The number of the last write to the freezer: what an older one leads to is void.
     pub(super) epoch: u64,
-    /// It runs no instruction of its own since it has been told to freeze, which its daemon has taken for
+    /// Whether it runs no instruction of its own since told to freeze, which its daemon has taken for
     /// frozen.
     pub(super) assumed: bool,
-    /// It runs in the turn of another job.
+    /// Whether it runs in the turn of another job.
     lent: bool,
-    /// It has, and is told to freeze: FROZEN was said of it before.
+    /// Whether it has run so, and is told to freeze: FROZEN was said of it before.
     returns: bool,
     /// Since when it runs, and how long it has run before.
     pub(super) since_ns: Option<u64>,
@@ -39,7 +39,7 @@ pub(super) struct Process {
     pub(super) known: bool,
     /// The switch for which its channels were loaded last.
     pub(super) restored: Option<Generation>,
-    /// It is being saved or restored.
+    /// Set while it is being saved or restored: the phase.
     pub(super) copies: Option<Phase>,
 }
 
@@ -66,12 +66,12 @@ impl Process {
         self.ran_ns + self.since_ns.map_or(0, |since_ns| now_ns - since_ns)
     }
 
-    /// It may be thawed, and counts as frozen.
+    /// Whether it counts as frozen; it may be thawed all the same.
     pub(super) fn is_stopped(&self) -> bool {
         self.real == Real::Frozen || self.lent || self.assumed && matches!(self.real, Real::Freezing { .. })
     }
 
-    /// It runs in the turn of another job, which is not time of its own.
+    /// Runs it in the turn of another job, which is not time of its own.
     pub(super) fn lend(&mut self) {
         (self.real, self.lent, self.assumed) = (Real::Runs, true, false);
     }
@@ -81,7 +81,7 @@ impl Process {
         self.lent
     }
 
-    /// It is told to freeze after it has.
+    /// Notes that it is told to freeze after it has run so.
     pub(super) fn give_back(&mut self) {
         self.returns = true;
     }
@@ -91,7 +91,7 @@ impl Process {
         self.returns
     }
 
-    /// It stops running or begins to.
+    /// Notes that it stops running or begins to.
     pub(super) fn set_runs(&mut self, now_ns: u64, runs: bool) {
         (self.assumed, self.lent, self.returns) = (false, false, false);
         self.ran_ns = self.ran_until(now_ns);
@@ -119,7 +119,7 @@ pub(super) struct Node {
     pub(super) slow_until_ns: u64,
     /// Until when its daemon stands still.
     pub(super) stopped_until_ns: u64,
-    /// So many of the next datagrams from here are lost.
+    /// Number of the next datagrams from here that are lost.
     pub(super) losing: u32,
     /// Until when the switch thread is sending.
     pub(super) busy_ns: u64,

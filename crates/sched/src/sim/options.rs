@@ -1,4 +1,4 @@
-//! What is simulated, and what came of it.
+//! Options of a simulation, and the report of its run.
 
 use super::costs::Costs;
 use super::coverage::FaultCoverage;
@@ -6,7 +6,7 @@ use crate::matrix::Policy;
 use crate::message::Mode;
 use tutti_testkit::Random;
 
-/// What is simulated.
+/// Options of a simulation.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// All that happens follows from it.
@@ -25,7 +25,7 @@ pub struct Options {
     pub policy: Policy,
     /// Switch also with one row.
     pub force_switch: bool,
-    /// What things cost.
+    /// Costs of operations.
     pub costs: Costs,
     /// The mean time between two faults; 0 is no faults.
     pub fault_every_ns: u64,
@@ -67,7 +67,7 @@ impl Options {
     }
 }
 
-/// What happened in a run.
+/// Report of what happened in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Events in all.

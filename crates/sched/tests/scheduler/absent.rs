@@ -1,4 +1,4 @@
-//! Who takes no turns for a while: suspended and idle jobs, those of lost and late nodes, all while the
+//! Jobs that take no turns for a while: suspended and idle ones, those of lost and late nodes, all while the
 //! controller changes.
 
 use tutti_sched::{Config, Demand, JobId, JobState, NodeId, Switch};

@@ -98,7 +98,7 @@ impl Bench {
         nodes
     }
 
-    /// What must hold of every plan.
+    /// Checks what must hold of every plan.
     fn check(&mut self) {
         let plan = self.plan();
         for row in &plan.rows {

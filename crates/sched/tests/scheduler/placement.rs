@@ -36,7 +36,7 @@ fn placement_exclusive_jobs_have_whole_nodes_in_all_rows() {
     assert_eq!(bench.scheduler.state(waits), Some(JobState::Waiting), "no node is empty");
 }
 
-/// Those that share stand in one row, as long as each rank has a serial slot; who does not has a row of its
+/// Jobs that share stand in one row, as long as each rank has a serial slot; who does not has a row of its
 /// own.
 #[test]
 fn placement_jobs_with_phases_share_a_row_of_their_own() {
@@ -252,7 +252,7 @@ fn step_stands_in_the_rows_of_its_job() {
     }
 }
 
-/// What is there stays, with its steps; what comes goes elsewhere or waits, and others pass it.
+/// Jobs that are there stay, with their steps; new ones go elsewhere or wait, and others pass them.
 #[test]
 fn drained_node_takes_nothing_new_and_keeps_what_it_has() {
     for policy in [Policy::RoundRobin, Policy::Dqt] {

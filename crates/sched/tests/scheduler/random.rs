@@ -1,4 +1,4 @@
-//! What holds whatever happens.
+//! Properties that hold whatever happens.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use tutti_sched::{Config, Demand, JobId, NodeId, Policy};
 
 use crate::{Bench, SLICE_NS, given};
 
-/// What may happen to a scheduler.
+/// Step that may happen to a scheduler.
 #[derive(Clone, Debug)]
 enum Step {
     Submit { nodes: u32, ranks: u32, weight: u32, memory: u64, exclusive: bool },

@@ -18,17 +18,17 @@ use crate::types::{Generation, JobId, NodeId, Version};
 
 /// How long a new controller waits for the nodes of a job, and with the jobs that waited.
 const HOLD_NS: u64 = 1_000_000_000;
-/// Who has heard nothing for so long may run what it has alone.
+/// Silence after which a node may run what it has alone.
 const SILENT_NS: u64 = 500_000_000;
 
-/// What the daemons, not the scheduler, remember of jobs and of the change of controllers.
+/// Memory of jobs and of the change of controllers that the daemons, not the scheduler, have.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Succession {
     /// Since when there is no controller.
     since_ns: Option<u64>,
     /// The first generation of the controller that there is.
     pub(in crate::sim) first: Generation,
-    /// What was asked for each job; and where it runs, if it does.
+    /// Demand of each job; and where it runs, if it does.
     pub(in crate::sim) jobs: std::collections::BTreeMap<JobId, Known>,
 }
 
@@ -46,14 +46,14 @@ impl Known {
         Known { demand, nodes: Vec::new(), adopted: None }
     }
 
-    /// What it asks for where it is.
+    /// Demand of the job for the nodes where it is.
     fn demand_there(&self) -> Demand {
         Demand { place: Place::Given(self.nodes.clone()), oversubscribe: true, ..self.demand.clone() }
     }
 }
 
 impl World {
-    /// There is no controller.
+    /// Whether there is no controller.
     pub(in crate::sim) fn is_headless(&self) -> bool {
         self.failover.since_ns.is_some()
     }
@@ -196,7 +196,7 @@ impl World {
         }
     }
 
-    /// Those begin that are whole.
+    /// Begins the adopted jobs that are whole.
     pub(in crate::sim) fn begin_adopted(&mut self) {
         let is_there = |node: NodeId, job: JobId| {
             let process = self.nodes[node.0 as usize].processes.get(&job);
@@ -233,7 +233,7 @@ impl World {
         true
     }
 
-    /// It has waited long enough for the nodes of the job.
+    /// Ends the controller's wait for the nodes of the job, which has been long enough.
     pub(in crate::sim) fn handle_adopt_end(&mut self, job: JobId) {
         let adopted = self.failover.jobs.get(&job).and_then(|known| known.adopted);
         if !self.is_headless() && adopted == Some(false) {

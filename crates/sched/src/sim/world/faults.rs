@@ -1,4 +1,4 @@
-//! What goes wrong, and what jobs do by themselves.
+//! Faults, and what jobs do by themselves.
 
 use super::{World, agent};
 use crate::demand::Demand;
@@ -142,7 +142,7 @@ impl World {
         NodeId(self.random.below(self.nodes.len() as u64) as u32)
     }
 
-    /// Whoever and wherever it is: also who waits, is suspended, or has no job.
+    /// Strikes some job on some node, whatever they are at: also who waits, is suspended, or has no job.
     fn strike_somewhere(&mut self) {
         let (node, kind) = (self.some_node(), self.random.pick(&KINDS).expect("there are some"));
         if let Some(job) = self.some_job() {
