@@ -1,4 +1,4 @@
-//! What a daemon's thinking takes in.
+//! Events that a daemon's core takes in.
 
 use tutti_os::cgroup::{Enforced, UsedUp};
 use tutti_protocol::turns::TurnBatch;
@@ -14,18 +14,18 @@ use crate::ids::{ClientId, LinkId};
 use crate::members::NodeId;
 use crate::message::{JobId, Message, RegionPlace, Request, User};
 
-/// What happened.
+/// Event that a daemon's core handles.
 #[derive(Debug)]
 pub enum Event {
     /// Time passes; at the latest when [`Core::wait_ms`](super::Core::wait_ms) says.
     Tick,
     /// A daemon has dialled us.
     Accepted(LinkId),
-    /// What [`Action::Dial`](super::action::Action::Dial) asked for is there.
+    /// The link that [`Action::Dial`](super::action::Action::Dial) asked for is there.
     Dialled(LinkId),
-    /// It is not to be had, and why not.
+    /// The link is not to be had, and why not.
     DialFailed(String),
-    /// Who was dialled has no version of the wire in common with us; a line about both.
+    /// The daemon that was dialled has no version of the wire in common with us; a line about both.
     OtherRelease(String),
     /// A daemon says something.
     Message(LinkId, Message),
@@ -56,7 +56,7 @@ pub enum Event {
     Limited(JobId, Enforced),
     /// A filler is put out on this node, or may fill again.
     PutOut(JobId, Option<PutOut>),
-    /// What it has done lately.
+    /// The switch thread has done this lately.
     Turns(TurnBatch),
     /// The sections of the configuration that hold for all nodes are on the disk.
     ConfigurationKept(std::sync::Arc<str>),
@@ -66,17 +66,17 @@ pub enum Event {
     Reloaded(Option<(NodeId, u64)>, Result<Box<Loaded>, Vec<String>>),
     /// How loaded this node is, each time its board is refreshed.
     Board(Box<(tutti_shm::board::Node, tutti_shm::board::Running)>),
-    /// What jobs have had of this node's memory and network.
+    /// Use that jobs have made of this node's memory and network.
     Use(Box<NodeUse>),
     /// On the controller: the file of a job that waits has been written (`Action::Queue`), or why not.
     Filed(JobId, Result<(), String>),
     /// A user's program, of this user with these groups, wants a published region of another node.
     Region(ClientId, u32, Vec<u32>, Wanted),
-    /// What [`Action::ReachRegion`](super::action::Action::ReachRegion) asked for, or the number of a status.
+    /// Answer to [`Action::ReachRegion`](super::action::Action::ReachRegion), or the number of a status.
     RegionReached(NodeId, u64, Result<RegionPlace, i32>),
     /// A user's program, of this user, wants to know the services of the cluster.
     Services(ClientId, u32),
-    /// What [`Action::ListServices`](super::action::Action::ListServices) asked for: users and names.
+    /// Answer to [`Action::ListServices`](super::action::Action::ListServices): users and names.
     ServicesListed(NodeId, u64, Vec<(u32, String)>),
 }
 
@@ -89,13 +89,13 @@ pub enum StarterEnd {
     UsedUp(UsedUp),
 }
 
-/// What a writer of output files says.
+/// Report of a writer of output files.
 #[derive(Debug)]
 pub enum WriterEvent {
     /// The files are there, or not.
     Opened(Opened),
     /// How far it came with the batch.
     Written(Written),
-    /// It has ended, or could not be started.
+    /// The writer has ended, or could not be started.
     Gone(String),
 }

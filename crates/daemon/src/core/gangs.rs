@@ -1,4 +1,4 @@
-//! What the switch thread is told of nodes, and that somebody above lives.
+//! Commands that tell the switch thread of nodes, and that somebody above lives.
 
 use super::action::Action;
 use super::local::LocalNode;
@@ -6,11 +6,12 @@ use super::outbox::Outbox;
 use crate::gang::{Command, NodeResources};
 use crate::members::NodeId;
 
-/// So often the switch thread is told that somebody above lives, at most; and where there are no jobs.
+/// Least time between two words to the switch thread that somebody above lives; and where there are no
+/// jobs.
 const LIVENESS_MS: u64 = 1000;
 const LIVENESS_IDLE_MS: u64 = 5000;
 
-/// What the switch thread has been told.
+/// Record of what the switch thread has been told.
 #[derive(Debug, Default)]
 pub(super) struct Gangs {
     /// When it was last told that somebody above lives.

@@ -12,7 +12,7 @@ use crate::message::{JobEnd, JobId};
 pub struct JobEvent {
     /// When, in ms since 1970.
     pub ms: u64,
-    /// What.
+    /// Name of the event.
     pub event: &'static str,
     /// Which job.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,7 +102,7 @@ impl JobEvent {
         JobEvent { event: "output", output_files: Some(files), ..JobEvent::default() }
     }
 
-    /// Something about a node.
+    /// Event of a node.
     pub(super) fn node(ms: u64, event: &'static str, name: &str) -> Self {
         JobEvent { ms, event, nodes: vec![name.into()], ..JobEvent::default() }
     }

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::members::NodeId;
 
-/// What the daemon that follows must know of the files of a job.
+/// Facts on the files of a job that the daemon that follows must know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
     /// The question that submitted the job.
     pub request_id: u64,
-    /// Something may have been written: the files are not to be made empty.
+    /// Whether something may have been written: the files are not to be made empty.
     pub begun: bool,
     /// Everything is written.
     pub over: bool,
@@ -17,7 +17,7 @@ pub struct Journal {
     pub(super) durable: Vec<(NodeId, u64)>,
     /// Bytes that are in a file already, of what comes next of a node for it.
     pub(super) present: Vec<(NodeId, u32, u64)>,
-    /// What is with the writer, in order.
+    /// Entries that are with the writer, in order.
     pub(super) batch: Vec<Entry>,
     /// Lengths of its files before.
     pub(super) lengths: Vec<(u32, u64)>,
@@ -33,14 +33,14 @@ pub(super) struct Entry {
     /// Where it ends in all that the node has to say.
     pub(super) to: u64,
     pub(super) file: Option<u32>,
-    /// Its first bytes that were in the file before.
+    /// Bytes at its start that were in the file before.
     pub(super) present: u64,
     /// The others.
     pub(super) bytes: u64,
 }
 
 impl Journal {
-    /// What is known of the files when a job is submitted.
+    /// Journal of the files when a job is submitted.
     pub(super) fn submitted(request_id: u64) -> Self {
         Journal { request_id, ..Journal::default() }
     }

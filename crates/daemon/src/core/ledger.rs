@@ -1,4 +1,4 @@
-//! What each user costs this daemon: connections, bytes, descriptors, lines in the log, processor time. A
+//! Costs of each user to this daemon: connections, bytes, descriptors, lines in the log, processor time. A
 //! user is who the kernel names. Pure: no clock, no sockets; `crate::shell` asks before it accepts, reads or
 //! logs.
 //!
@@ -20,7 +20,7 @@ pub mod queue;
 
 /// Connections of one user.
 pub const CONNECTIONS_MAX: u32 = 512;
-/// Those of them that have not yet asked for anything.
+/// Connections of one user that have not yet asked for anything.
 pub const WAITING_MAX: u32 = 128;
 /// Bytes that it has sent and that are not served: of requests and of frames.
 pub const BYTES_MAX: usize = 16 << 20;
@@ -39,7 +39,7 @@ pub const DESCRIPTORS_RESERVED: u64 = 64;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// So much a second in the long run, and so much at once.
+/// Amount a second in the long run, and amount at once.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     per_second: u64,
@@ -49,7 +49,7 @@ struct Rate {
 const READ: Rate = Rate { per_second: READ_PER_SECOND, burst: READ_BURST };
 const LOG: Rate = Rate { per_second: LOG_PER_SECOND, burst: LOG_BURST };
 
-/// What has been had of a [`Rate`]: when all of it is paid for.
+/// Use that was made of a [`Rate`]: when all of it is paid for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     paid_ns: u64,
@@ -120,7 +120,7 @@ pub enum Excess {
 #[derive(Debug)]
 pub struct Ledger {
     accounts: BTreeMap<u32, Account>,
-    /// Who is not bounded by descriptors.
+    /// User who is not bounded by descriptors.
     owner: u32,
     /// Descriptors that users may have together.
     descriptors: u64,
@@ -157,14 +157,15 @@ impl Ledger {
         self.change(user, |account| account.waiting = account.waiting.saturating_sub(1));
     }
 
-    /// It is gone. One that never asked for anything is to be [known](Self::know) first.
+    /// Takes off a connection that is gone. One that never asked for anything is to be
+    /// [known](Self::know) first.
     pub fn disconnect(&mut self, now_ns: u64, user: u32) {
         self.change(user, |account| account.connections = account.connections.saturating_sub(1));
         self.return_descriptors(user, 1);
         self.forget(now_ns);
     }
 
-    /// So many descriptors more are opened for a user. A user may have as many as are free then: of n who
+    /// Takes so many descriptors more for a user. A user may have as many as are free then: of n who
     /// want all each has one part in n + 1, and half of such a part is there for the next one that comes.
     ///
     /// # Errors
@@ -180,7 +181,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// They are closed.
+    /// Takes off descriptors that are closed.
     pub fn return_descriptors(&mut self, user: u32, fewer: u64) {
         self.change(user, |account| account.descriptors = account.descriptors.saturating_sub(fewer));
     }
@@ -195,7 +196,7 @@ impl Ledger {
         if account.bytes > BYTES_MAX { Err(Excess::Bytes) } else { Ok(()) }
     }
 
-    /// They are served.
+    /// Takes off bytes that are served.
     pub fn release(&mut self, user: u32, bytes: usize) {
         self.change(user, |account| account.bytes = account.bytes.saturating_sub(bytes));
     }
@@ -205,29 +206,29 @@ impl Ledger {
         self.accounts.entry(user).or_default().read.charge(READ, now_ns, bytes as u64);
     }
 
-    /// So long a user's next request is not read.
+    /// Time for which a user's next request is not read.
     pub fn reading_delay_ns(&self, now_ns: u64, user: u32) -> u64 {
         self.accounts.get(&user).map_or(0, |account| account.read.delay_ns(READ, now_ns))
     }
 
-    /// Something waits to be written to somebody.
+    /// Whether something waits to be written to somebody.
     pub fn has_unread(&self) -> bool {
         self.accounts.values().any(|account| account.unread > 0)
     }
 
-    /// So much more that a user does not read is too much. Whoever reads what it is answered may have an
-    /// answer of any length.
+    /// Whether so much more that a user does not read is too much. Whoever reads what it is answered may
+    /// have an answer of any length.
     pub fn is_unread_over(&self, user: u32, bytes: usize) -> bool {
         let unread = self.accounts.get(&user).map_or(0, |account| account.unread);
         unread > 0 && unread + bytes > UNREAD_BYTES_MAX
     }
 
-    /// So much waits to be written to it.
+    /// Adds bytes that wait to be written to the user.
     pub fn owe(&mut self, user: u32, bytes: usize) {
         self.accounts.entry(user).or_default().unread += bytes;
     }
 
-    /// It has been written, or cannot be.
+    /// Takes off bytes that have been written, or cannot be.
     pub fn pay(&mut self, now_ns: u64, user: u32, bytes: usize) {
         self.change(user, |account| account.unread = account.unread.saturating_sub(bytes));
         self.forget(now_ns);
@@ -253,7 +254,7 @@ impl Ledger {
         }
     }
 
-    /// Nothing is kept of who has nothing here.
+    /// Forgets users who have nothing here.
     fn forget(&mut self, now_ns: u64) {
         self.accounts.retain(|_, account| account.is_needed(now_ns));
     }

@@ -36,12 +36,12 @@ use crate::message::Message;
 
 /// Between two attempts to reach somebody.
 const DIAL_MS: u64 = 200;
-/// That somebody is not reached is said again after so long.
+/// Time after which it is logged again that somebody is not reached.
 const LOG_AGAIN_MS: u64 = 60_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It has not said who it is.
+    /// The other end has not said who it is.
     Unidentified,
     /// One of our children.
     Child(NodeId),
@@ -85,7 +85,7 @@ impl Links {
         self.links.insert(link, Link { role: Role::Unidentified, contact_ms: now_ms, sent_ms: now_ms });
     }
 
-    /// Something has come on a link; what it is to us.
+    /// Records that something has come on a link; returns what the link is to us.
     pub(super) fn record_contact(&mut self, link: LinkId, now_ms: u64) -> Option<Role> {
         let link = self.links.get_mut(&link)?;
         link.contact_ms = now_ms;
@@ -169,7 +169,7 @@ impl Links {
         out.act(Action::Dial(address));
     }
 
-    /// Whoever keeps the machines reads that there is no way to the others, at once and then each minute.
+    /// Tells whoever keeps the machines that there is no way to the others, at once and then each minute.
     pub(super) fn handle_dial_failed(&mut self, local: &LocalNode, out: &mut Outbox, why: &str) {
         self.note_unreached(local, out, "does not answer", why);
     }
@@ -455,7 +455,7 @@ impl Links {
         self.send_members(local, out);
     }
 
-    /// Who has just told us that he lives is told that we do, unless he has been lately.
+    /// Tells who has just told us that he lives that we do, unless he has been told lately.
     pub(super) fn answer_alive(&mut self, local: &LocalNode, out: &mut Outbox, id: LinkId) {
         let nearly_ms = local.config.nearly_alive_ms();
         let link = self.links.get_mut(&id).filter(|link| link.role != Role::Unidentified);

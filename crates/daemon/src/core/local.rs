@@ -1,4 +1,4 @@
-//! What a daemon knows of itself, of the time and of the other nodes. Every part reads it;
+//! Knowledge that a daemon has of itself, of the time and of the other nodes. Every part reads it;
 //! [`Links`](super::links::Links) alone changes the number and the list.
 
 use super::clocks::Clocks;
@@ -6,13 +6,13 @@ use super::config::Config;
 use crate::members::{Members, NodeId};
 use crate::message::User;
 
-/// This node, as all parts of the daemon see it.
+/// Node of this daemon, as all parts of it see it.
 #[derive(Debug)]
 pub(super) struct LocalNode {
     pub(super) config: Config,
     /// Our own time: it goes on in small steps only.
     pub(super) now_ms: u64,
-    /// What the clock says, in ms since 1970.
+    /// Reading of the clock, in ms since 1970.
     pub(super) wall_ms: u64,
     /// How long the machine is up: nobody sets that clock.
     pub(super) boot_ms: u64,
@@ -59,7 +59,7 @@ impl LocalNode {
         passed_ms
     }
 
-    /// What the clocks said last.
+    /// Last readings of the clocks.
     pub(super) fn clocks(&self) -> Clocks {
         Clocks { wall_ms: self.wall_ms, boot_ms: self.boot_ms }
     }
@@ -74,7 +74,7 @@ impl LocalNode {
         user.uid == 0 || user.uid == self.config.owner || owner.is_some_and(|owner| owner.uid == user.uid)
     }
 
-    /// This is the controller, and all nodes are of its machine.
+    /// Whether this is the controller, and all nodes are of its machine.
     pub(super) fn is_of_one_machine(&self) -> bool {
         let machine = &self.config.about.machine;
         let mut members = self.members.iter().flat_map(|members| members.nodes.values());
@@ -93,7 +93,7 @@ impl LocalNode {
         (self.config.user_name)(uid).unwrap_or_else(|| uid.to_string())
     }
 
-    /// What all jobs of a user may have of this node's memory, in bytes, and where that is written; none: no
+    /// Memory of this node that all jobs of a user may have, in bytes, and where that is written; none: no
     /// limit.
     pub(super) fn memory_per_node(&self, uid: u32) -> Option<(u64, String)> {
         self.members.as_ref()?.of_nodes.memory_per_node(&self.user_name(uid))

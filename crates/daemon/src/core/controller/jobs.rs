@@ -24,7 +24,7 @@ const OVER_BYTES_MAX: usize = 12 << 20;
 const RESERVED_MAX: usize = 4096;
 /// Reports that are not heard are said again.
 const RESEND_MS: u64 = 1000;
-/// So long a new controller takes over jobs that it does not know.
+/// Time in which a new controller takes over jobs that it does not know.
 const ADOPT_MS: u64 = 60_000;
 /// A new controller that is asked for a second time waits this long with a submission, in units of the time
 /// after which a node is lost: its predecessor may have accepted it, and a node will say so.
@@ -108,13 +108,13 @@ impl Jobs {
         drawn.map(JobId).filter(is_free).unwrap_or(self.next_id())
     }
 
-    /// This job, which waited, is an earlier controller's.
+    /// Begins the numbers of this controller behind this job, which waited and is an earlier controller's.
     pub(super) fn begin_behind(&mut self, id: JobId) {
         self.next_job = self.next_job.max(id.0 + 1);
         self.first_job = self.first_job.max(id.0 + 1);
     }
 
-    /// What is said of a job that is not known.
+    /// Line about a job that is not known.
     pub(super) fn unknown(&self, id: JobId) -> String {
         if id < self.next_id() {
             format!("job {id} is over and no longer known here; `tutti status {id}` shows what the log has")
@@ -146,7 +146,7 @@ impl Jobs {
         now_ms >= self.started_at_ms + ADOPT_MS
     }
 
-    /// What nodes know of jobs that were given a number by an earlier controller is known here.
+    /// Whether all that nodes know of jobs that an earlier controller gave a number is known here.
     pub(super) fn is_settled(&self, now_ms: u64, lost_ms: u64) -> bool {
         now_ms >= self.started_at_ms + SETTLE_LOST * lost_ms
     }

@@ -30,7 +30,7 @@ const KILLED: u8 = 128 + 9;
 const TIMED_OUT: u8 = 124;
 
 impl JobRecord {
-    /// Its ranks run, for this controller.
+    /// Records that its ranks run, for this controller.
     pub(super) fn record_start(&mut self, now: Clocks) {
         let started_ms = *self.started_ms.get_or_insert(now.wall_ms);
         if self.launch.batch.limit().is_some() {
@@ -41,7 +41,7 @@ impl JobRecord {
         }
     }
 
-    /// What an earlier controller knew of its time.
+    /// Takes over what an earlier controller knew of its time.
     pub(super) fn learn_clock(&mut self) {
         let clock = self.order.clock;
         self.started_ms = self.started_ms.or(clock.started_ms);
@@ -50,7 +50,7 @@ impl JobRecord {
         }
     }
 
-    /// It is to run or to stand still, as a user wants it.
+    /// Lets it run or stand still, as a user wants it.
     pub(super) fn set_run(&mut self, run: Run, uid: u32, now: Clocks) {
         let has_limit = self.launch.batch.limit().is_some();
         let clock = &mut self.order.clock;
@@ -64,14 +64,14 @@ impl JobRecord {
         self.order.run = run;
     }
 
-    /// It is suspended by a rule that its user has set.
+    /// Suspends it by a rule that its user has set.
     pub(super) fn suspend_by_rule(&mut self, why: SuspendedBy, now: Clocks) {
         self.reported_suspended = false;
         self.set_run(Run::Stop, self.launch.user.uid, now);
         self.order.clock.suspended.iter_mut().for_each(|suspended| suspended.why = why);
     }
 
-    /// Something is to be done because of its limit.
+    /// Whether something is to be done because of its limit.
     pub(super) fn is_past_limit(&self, boot_ms: u64) -> bool {
         let clock = &self.order.clock;
         if self.is_killed() || self.queued.is_some() {
@@ -99,7 +99,7 @@ impl JobRecord {
         clock.grace_ms = Some(clock.grace_ms.map_or(kill_after_ms, |ms| ms.min(kill_after_ms)));
     }
 
-    /// Its ranks are to get a signal now, since its limit is near.
+    /// Whether its ranks are to get a signal now, since its limit is near.
     pub(super) fn is_warning_due(&self, boot_ms: u64) -> bool {
         let clock = &self.order.clock;
         let limit = self.launch.batch.limit().zip(self.launch.batch.warning());

@@ -95,7 +95,7 @@ pub(super) fn first_ranks(launch: &Launch) -> Vec<u32> {
     }
 }
 
-/// What every user of the machine may know of the jobs that are not over.
+/// Rows of the jobs that are not over, with what every user of the machine may know of them.
 pub(super) fn public_rows(
     jobs: &Jobs,
     lags: &Lags,
@@ -162,7 +162,7 @@ pub(super) fn list_nodes(
     members.nodes.iter().map(row).collect()
 }
 
-/// What jobs have of a node.
+/// Load of a node: ranks and memory of the jobs on it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     ranks: u64,

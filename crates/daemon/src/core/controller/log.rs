@@ -1,4 +1,4 @@
-//! What is said in the log of events of a job.
+//! Entries for the log of events of a job.
 
 use tutti_protocol::wire::{Cause, Report};
 use tutti_sched::fill_trial::PutOut;
@@ -68,13 +68,13 @@ pub(super) fn log_fillings(
     }
 }
 
-/// It has reached its limit.
+/// Logs that the job has reached its limit.
 pub(super) fn log_limit(local: &LocalNode, out: &mut Outbox, job: &JobRecord) {
     let text = job.cause.clone().unwrap_or_default();
     log(local, out, job.id, JobEvent { event: "limit", text, ..JobEvent::default() });
 }
 
-/// What the user of a job is told.
+/// Logs what the user of a job is told.
 pub(super) fn log_notice(local: &LocalNode, out: &mut Outbox, job: &JobRecord, notice: &Notice) {
     match notice {
         Notice::Report(Report::Ended(ended)) => {

@@ -1,4 +1,4 @@
-//! What a job may have, as its user has said it: the nodes that he names, or as many as he wants of any.
+//! Demand of a job, as its user has said it: the nodes that he names, or as many as he wants of any.
 //! Which ones those are is the scheduler's to say (`tutti_sched`).
 
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ pub(crate) enum PlacementError {
     TooFewNodes {
         /// Asked for.
         wanted: u32,
-        /// There.
+        /// Nodes that are there.
         alive: u32,
     },
     /// The ranks do not fit the nodes.
@@ -126,7 +126,7 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// What the job asks the scheduler for.
+/// Demand of the job on the scheduler.
 ///
 /// # Errors
 /// When what is asked for does not fit together, or the cluster could not hold it if it were empty.

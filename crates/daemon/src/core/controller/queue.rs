@@ -51,7 +51,8 @@ impl JobRecord {
         job
     }
 
-    /// It waits since an earlier incarnation of the controller, and the scheduler does not know it yet.
+    /// Whether it waits since an earlier incarnation of the controller, and the scheduler does not know it
+    /// yet.
     pub(super) fn is_held(&self) -> bool {
         self.queued.as_ref().is_some_and(|queued| queued.held_until_ms.is_some()) && !self.is_ending()
     }
@@ -181,8 +182,8 @@ impl Controller {
         out.route(from, Routed::Answer { request_id, answer });
     }
 
-    /// What the user of a new job hears. Nobody would know of one that was submitted and lost; who waits for
-    /// his job sees what becomes of it.
+    /// Begins a new job; returns what its user hears. Nobody would know of one that was submitted and lost;
+    /// who waits for his job sees what becomes of it.
     pub(super) fn begin_filed(
         &mut self,
         local: &LocalNode,
@@ -288,7 +289,7 @@ impl Controller {
         self.send_reports(local, out, id);
     }
 
-    /// Those that waited for what nodes know have waited long enough; in the order in which they came.
+    /// Releases jobs that have waited long enough for what nodes know; in the order in which they came.
     pub(super) fn release_held(&mut self, local: &LocalNode, out: &mut Outbox) {
         let now_ms = local.now_ms;
         let mut due = Vec::new();

@@ -1,4 +1,4 @@
-//! What users ask of the controller.
+//! Requests of users to the controller.
 
 use rustix::process::Signal;
 use tutti_protocol::users::WITHOUT_TURNS;
@@ -34,11 +34,11 @@ const WAITERS_MAX: usize = 4096;
 /// How a job is to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Its user waits for it.
+    /// Runs while its user waits for it.
     Attached,
-    /// It outlives who has submitted it.
+    /// Outlives who has submitted it.
     Detached,
-    /// It runs already.
+    /// Runs already.
     Enrolled,
 }
 
@@ -146,7 +146,7 @@ impl Controller {
         out.route(from, Routed::Answer { request_id, answer });
     }
 
-    /// What is asked of a job that was requeued is asked of the one that has taken its place.
+    /// Request about the job that has taken the place of one that was requeued.
     fn about_newest(&self, request: Request) -> Request {
         match request {
             Request::Wait(job) => Request::Wait(self.jobs.newest(job)),

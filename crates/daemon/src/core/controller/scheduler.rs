@@ -1,4 +1,4 @@
-//! What the scheduler is told of jobs that have their nodes.
+//! Commands that tell the scheduler of jobs that have their nodes.
 
 use tutti_sched::shares::Owner;
 use tutti_sched::{Demand, Holder, Place};
@@ -20,7 +20,7 @@ pub(super) fn suspend(out: &mut Outbox, job: &JobRecord, suspended: bool) {
     }
 }
 
-/// Nothing of the job runs any more: others may have its nodes.
+/// Tells the scheduler that nothing of the job runs any more: others may have its nodes.
 pub(super) fn leave(out: &mut Outbox, job: &JobRecord) {
     if job.queued.is_some() {
         out.act(Action::Queue(job.id, None));
@@ -28,7 +28,7 @@ pub(super) fn leave(out: &mut Outbox, job: &JobRecord) {
     out.act(Action::Gang(Command::JobOver(job.id)));
 }
 
-/// What it asks for where it is already.
+/// Demand of a job for the nodes that it has already.
 fn demand_in_place(job: &JobRecord, owner: Owner) -> Demand {
     let launch = &job.launch;
     let parts = launch.places().into_iter().map(|(node, ranks)| (node, ranks as u32));

@@ -16,7 +16,7 @@ use crate::gang::{Command, ServedReport};
 use crate::message::User;
 
 impl Controller {
-    /// What a user may have beside others.
+    /// Owner of a user's jobs, with what he may have beside others.
     pub(super) fn owner(&self, local: &LocalNode, user: User) -> Owner {
         let account = user.account();
         let (users, groups) = (&self.rules.user_shares, &self.rules.group_shares);

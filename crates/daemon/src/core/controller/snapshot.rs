@@ -56,7 +56,7 @@ impl JobRecord {
         self.order.hold = Some(Hold { number, data_bytes });
     }
 
-    /// What comes of a snapshot, when parts have said something or time has passed.
+    /// Judges what comes of a snapshot, when parts have said something or time has passed.
     pub(super) fn judge_snapshot(
         &mut self,
         states: &BTreeMap<NodeId, PartState>,

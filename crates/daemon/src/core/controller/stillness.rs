@@ -1,18 +1,18 @@
-//! What is known of the stillness of a job: whether it is a deadlock, and who has said so.
+//! Stillness of a job, as far as it is known: whether it is a deadlock, and who has said so.
 
 use tutti_snapshot::{Snapshot, Stall};
 
 use crate::message::Answer;
 
-/// What is known of the stillness of a job.
+/// Stillness of a job, as far as it is known.
 #[derive(Debug, Default)]
 pub(super) struct Stuck {
     pub(super) stall: Stall,
     /// Number of the hold of the last snapshot that was taken for this.
     pub(super) judged_hold: u64,
-    /// Its starter has found the deadlock, and tells the user.
+    /// Whether its starter has found the deadlock, and tells the user.
     pub(super) by_starter: bool,
-    /// What its user wants done with a job in a deadlock has been done.
+    /// Whether what its user wants done with a job in a deadlock has been done.
     pub(super) acted: bool,
     /// The controller has told the user, and how many lines it has said.
     pub(super) reported: bool,
@@ -20,7 +20,7 @@ pub(super) struct Stuck {
 }
 
 impl Stuck {
-    /// Who waits for whom, if its ranks wait for each other for ever.
+    /// Line about who waits for whom, if its ranks wait for each other for ever.
     pub(super) fn deadlock(&self) -> Option<&str> {
         self.stall.deadlock().map(|line| &**line)
     }

@@ -73,7 +73,7 @@ impl JobRecord {
         }
     }
 
-    /// What the parts say of it; `true`: a snapshot is wanted.
+    /// Records what the parts say of it; `true`: a snapshot is wanted.
     fn record_stall<'a>(&mut self, parts: impl Iterator<Item = Option<&'a PartState>>, now_ms: u64) -> bool {
         let judges = self.reported_started && !self.is_ending();
         let all: Option<Vec<_>> = parts.map(|part| part?.stalled.as_ref()).collect();

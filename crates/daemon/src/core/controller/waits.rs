@@ -1,4 +1,4 @@
-//! What a job waits for that has no nodes yet.
+//! Conditions for which a job waits that has no nodes yet.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use tutti_sched::Demand;
 
 use crate::message::JobId;
 
-/// What a job waits for.
+/// Conditions for which a job waits.
 #[derive(Debug)]
 pub(super) struct Waits {
     pub(super) demand: Demand,
@@ -20,11 +20,11 @@ pub(super) struct Waits {
     pub(super) over: BTreeMap<JobId, Outcome>,
     /// Why it waits, and the kind of that.
     pub(super) why: Option<(WaitKind, String)>,
-    /// Its user has been told that it does.
+    /// Whether its user has been told that it waits.
     pub(super) reported: bool,
     /// Since when it is held, and by which user.
     pub(super) user_hold: Option<HeldBy>,
-    /// What the scheduler says of it means nothing before it has answered so many withdrawals.
+    /// Withdrawals that the scheduler must answer before what it says of the job means anything.
     pub(super) withdrawing: u32,
 }
 
@@ -51,8 +51,8 @@ impl Waits {
 /// How a job has ended that another waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// Its status; none: nobody knows.
+    /// Exit status; none: nobody knows.
     pub(super) status: Option<u8>,
-    /// It is in the file of the other.
+    /// Whether it is in the file of the other.
     pub(super) filed: bool,
 }

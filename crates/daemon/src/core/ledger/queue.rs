@@ -20,7 +20,7 @@ pub struct Rules {
     pub permille: u64,
     /// At once, in ns.
     pub burst_ns: u64,
-    /// Who is not bounded by it.
+    /// User who is not bounded by it.
     pub owner: u32,
 }
 
@@ -34,7 +34,7 @@ impl Rules {
 #[derive(Debug)]
 struct Line<T> {
     waiting: VecDeque<T>,
-    /// What it has had, as one of those who want to be served counts it.
+    /// Time that the user has had, counted as for one of those who want to be served.
     served_ns: u64,
     /// When all that it has had is paid for, by its part of a core.
     paid_ns: u64,
@@ -45,7 +45,7 @@ struct Line<T> {
 pub struct FairQueue<T> {
     rules: Rules,
     lines: BTreeMap<u32, Line<T>>,
-    /// What whoever was served last had had by then.
+    /// Time that whoever was served last had had by then.
     served_ns: u64,
 }
 
@@ -78,7 +78,7 @@ impl<T> FairQueue<T> {
         Some((*user, line.waiting.pop_front()?))
     }
 
-    /// So long it took to serve a piece of this user's.
+    /// Charges the time that it took to serve a piece of this user's.
     pub fn charge(&mut self, now_ns: u64, user: u32, took_ns: u64) {
         let Some(line) = self.lines.get_mut(&user) else { return };
         line.served_ns = line.served_ns.saturating_add(took_ns);
@@ -159,7 +159,7 @@ mod tests {
             }
         }
 
-        /// Who asks now and then is served at once, but for one piece of each other user.
+        /// A user who asks now and then is served at once, but for one piece of each other user.
         #[test]
         fn fair_queue_answers_who_asks_seldom(
             costs in prop::collection::vec(1..=LONGEST_NS, 1..8),
