@@ -31,8 +31,8 @@ pub fn share_of_later(room: u32, node: u32, nodes: u32) -> u32 {
 }
 
 impl Numbers {
-    /// Numbers of the ranks of a node, one of `nodes`: `began` from `first` on, and with later ones `len`; the
-    /// job began with `world` on all nodes.
+    /// Numbers of the ranks of a node, one of `nodes`: `began` from `first` on, and with later ones `len`;
+    /// the job began with `world` on all nodes.
     pub fn new([first, began, len]: [u32; 3], world: u32, node: u32, nodes: u32) -> Self {
         let is_whole = nodes <= 1;
         Numbers {

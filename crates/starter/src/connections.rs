@@ -12,13 +12,13 @@ use tutti_shm::ticket::Connection;
 /// Between two reports.
 const REPORT_NS: u64 = 500_000_000;
 
-/// What ranks have said.
+/// Connections with other launches, as ranks have told them.
 #[derive(Debug, Default)]
 pub struct Connections {
     /// Public numbers of launches, by rank, counted on this node.
     of_ranks: BTreeMap<u32, BTreeSet<u64>>,
     reported: Vec<u64>,
-    /// Something has been said since.
+    /// Whether something has been said since.
     is_new: bool,
     next_ns: u64,
 }

@@ -80,13 +80,13 @@ pub struct ZeroByte {
     pub what: &'static str,
 }
 
-/// What all ranks of a program have in common, as C strings.
+/// Values that all ranks of a program have in common, as C strings.
 pub struct Prepared {
     /// For messages.
     pub name: String,
     /// The file to execute.
     pub file: CString,
-    /// Its arguments; the first is its name.
+    /// Arguments of the program; the first is its name.
     pub arguments: Vec<CString>,
     /// `NAME=value`.
     pub environment: Vec<CString>,

@@ -68,7 +68,7 @@ impl Exited {
         self.ranks.retain(|rank| rank.local_rank != local_rank);
     }
 
-    /// Their sockets.
+    /// Sockets of these ranks.
     pub fn sockets(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
         self.ranks.iter().filter_map(|rank| Some((rank.local_rank, rank.socket.descriptor()?)))
     }

@@ -6,7 +6,7 @@ use tutti_protocol::wire::Library;
 use crate::pmi::Pmi;
 use crate::pmix::Pmix;
 
-/// What the ranks of a job are offered.
+/// Servers that the ranks of a job are offered.
 #[derive(Debug)]
 pub struct Foreign {
     /// The server of PMI-1; in a job with PMIx no rank has a socket of it.

@@ -16,13 +16,13 @@ const PROCESSES_MAX: usize = 1 << 14;
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number.
+    /// Pid of the process.
     pub pid: Pid,
-    /// Its process group, which is the pid of its rank unless it has another of its own.
+    /// Process group, which is the pid of its rank unless it has another of its own.
     pub group: i32,
-    /// Its standard input is a pipe of another process: it is one of a pipeline.
+    /// Whether its standard input is a pipe of another process: it is one of a pipeline.
     pub is_filter: bool,
-    /// What it has worked, in ticks.
+    /// Work of the process, in ticks.
     pub worked: u64,
 }
 
@@ -44,7 +44,7 @@ pub fn find(streams: &Streams, inputs: &Inputs) -> Vec<Holder> {
     all.into_iter().filter_map(holder).collect()
 }
 
-/// Their names, for people; of many the first.
+/// Names of the holders, for people; of many the first.
 pub fn names(holders: &[Holder]) -> String {
     const NAMED: usize = 3;
     let name = |holder: &Holder| {
@@ -59,7 +59,7 @@ pub fn names(holders: &[Holder]) -> String {
     text
 }
 
-/// What the descriptors of a process are open on.
+/// Files on which the descriptors of a process are open.
 fn links(pid: Pid) -> Vec<(u32, String)> {
     let folder = format!("/proc/{}/fd", pid.as_raw_nonzero());
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

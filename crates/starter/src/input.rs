@@ -48,7 +48,7 @@ impl Inputs {
         self.handle_writable();
     }
 
-    /// Those that have bytes to write, to be polled.
+    /// Inputs that have bytes to write, to be polled.
     pub fn writable(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.feeds.iter().filter(|feed| feed.written < self.piece.len()).map(|feed| feed.descriptor.as_fd())
     }

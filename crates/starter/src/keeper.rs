@@ -109,7 +109,7 @@ fn await_input(descriptor: &OwnedFd, at_most: Option<Duration>) {
     while poll(&mut polled, timeout.as_ref()) == Err(rustix::io::Errno::INTR) {}
 }
 
-/// What a look at all processes has found.
+/// Result of a look at all processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Seen {
     /// None with the mark.

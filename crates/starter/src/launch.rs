@@ -64,13 +64,13 @@ pub enum LaunchError {
     /// More ranks than the node takes.
     #[error("{ranks} ranks are more than the {LOCAL_RANKS_MAX} that one node takes")]
     TooManyRanks {
-        /// What was asked for.
+        /// Number of ranks that was asked for.
         ranks: u64,
     },
     /// More ranks expected than the node takes.
     #[error("--universe {ranks}: one node takes {LOCAL_RANKS_MAX} ranks")]
     Universe {
-        /// What was asked for.
+        /// Number of ranks that was asked for.
         ranks: u32,
     },
     /// The limit of open descriptors is too low.
@@ -78,9 +78,9 @@ pub enum LaunchError {
         "{ranks} ranks need {needed} open descriptors, the limit is {limit}: raise it (ulimit -n) or start fewer ranks"
     )]
     Descriptors {
-        /// What was asked for.
+        /// Number of ranks that was asked for.
         ranks: u64,
-        /// What they need.
+        /// Descriptors that they need.
         needed: u64,
         /// The hard limit.
         limit: u64,
@@ -88,9 +88,9 @@ pub enum LaunchError {
     /// The user wants no more ranks than cores.
     #[error("{ranks} ranks are more than the {cores} cores of this job, and --nooversubscribe was given")]
     Oversubscribed {
-        /// What was asked for.
+        /// Number of ranks that was asked for.
         ranks: u64,
-        /// What there is.
+        /// Cores that there are.
         cores: usize,
     },
     /// No shared memory.
@@ -105,13 +105,13 @@ pub enum LaunchError {
         ranks: u64,
         /// The kernel's answer.
         source: io::Error,
-        /// What the user can do.
+        /// Advice on what the user can do.
         hint: &'static str,
     },
     /// The kernel refuses something else.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried.
+        /// Action that was tried.
         action: &'static str,
         /// The kernel's answer.
         source: io::Error,

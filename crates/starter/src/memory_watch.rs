@@ -1,9 +1,9 @@
-//! What a starter does when all jobs of its user have used up their memory on the node, by cgroup version 1.
+//! Watch of a starter when all jobs of its user have used up their memory on the node, by cgroup version 1.
 //!
 //! There the kernel notifies every job of the user that it is about to kill a process, and then kills one. So
 //! each starter looks for a while whether that was one of its own.
 
-/// So often.
+/// Time between two looks.
 const LOOK_NS: u64 = 2_000_000;
 /// For so long.
 const LOOK_NS_MAX: u64 = 2_000_000_000;
@@ -26,7 +26,7 @@ impl MemoryWatch {
         self.due_ns
     }
 
-    /// It has been looked; false: that was the last time.
+    /// Notes a look; false: that was the last one.
     pub fn goes_on(&mut self, now_ns: u64) -> bool {
         self.due_ns = now_ns + LOOK_NS;
         now_ns < self.end_ns

@@ -48,7 +48,7 @@ struct Stream {
     last_read_ns: u64,
     /// How long it must be silent before a part of a line goes.
     silence_ns: u64,
-    /// What has been forwarded ends within a line.
+    /// Whether what has been forwarded ends within a line.
     inside_line: bool,
 }
 
@@ -83,7 +83,7 @@ impl Streams {
         }
     }
 
-    /// Those that have room, to be polled and given to [`Self::handle_readable`].
+    /// Streams that have room, to be polled and given to [`Self::handle_readable`].
     pub fn readable(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
         self.streams.iter().enumerate().filter_map(|(index, stream)| {
             let descriptor = stream.descriptor.as_ref()?;
@@ -105,7 +105,7 @@ impl Streams {
         self.streams.iter().map(|stream| stream.last_read_ns).max().unwrap_or(0)
     }
 
-    /// Nothing more can be written to any of them.
+    /// Whether nothing more can be written to any of them.
     pub fn are_at_end(&self) -> bool {
         self.streams.iter().all(|stream| stream.descriptor.is_none())
     }
@@ -154,7 +154,7 @@ impl Streams {
         self.streams.iter().all(|stream| stream.descriptor.is_none())
     }
 
-    /// Nothing is left to read or to forward.
+    /// Whether nothing is left to read or to forward.
     pub fn are_finished(&self) -> bool {
         self.streams.iter().all(|stream| stream.descriptor.is_none() && stream.bytes.is_empty())
     }

@@ -1,5 +1,5 @@
-//! What a launch makes of a job on this node. [`crate::launch`] fills it, resource by resource;
-//! [`crate::starter`] works on it until nothing of the job is left, and drops it.
+//! Parts of a job on this node, as a launch makes them. [`crate::launch`] fills them, resource by resource;
+//! [`crate::starter`] works on them until nothing of the job is left, and drops them.
 
 use std::os::fd::OwnedFd;
 
@@ -23,14 +23,14 @@ use crate::spawning::Spawning;
 use crate::stand_in::StandIns;
 use crate::tickets::Tickets;
 
-/// What a launch makes.
+/// Parts that a launch makes.
 #[derive(Debug, Default)]
 pub struct Parts {
     /// The ranks forked so far.
     pub ranks: Ranks,
-    /// Their output.
+    /// Output of the ranks.
     pub streams: Streams,
-    /// Their input.
+    /// Input of the ranks.
     pub inputs: Inputs,
     /// The servers by which programs of other MPIs start.
     pub foreign: Option<Foreign>,
@@ -54,7 +54,7 @@ pub struct Parts {
     pub peers: Option<(OwnedFd, Peers)>,
     /// The process that serves regions for other jobs, once a rank has published one.
     pub regions: Option<Regions>,
-    /// Those of them that have left: they are answered for; and what stands in for those that stand still.
+    /// Ranks that have left, which are answered for; and what stands in for those that stand still.
     pub absent: (Exited, StandIns),
     /// Where a child reports that it could not become the program; closed when all have.
     pub failures: Option<OwnedFd>,
@@ -66,7 +66,7 @@ pub struct Parts {
     pub connections: Connections,
     /// The cgroup of them all.
     pub cgroup: Option<Cgroup>,
-    /// What they may have of memory there; none: anything.
+    /// Memory that they may have there; none: any amount.
     pub memory: Option<MemoryLimit>,
     /// The keeper, for the case that this process and mpiexec are killed at once.
     pub keeper: Option<Keeper>,

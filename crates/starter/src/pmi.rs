@@ -53,7 +53,7 @@ pub mod word;
 
 pub use self::names::NameChange;
 
-/// What is not to be understood as PMI.
+/// Returned for what is not to be understood as PMI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPmi;
 
@@ -62,7 +62,7 @@ pub struct NoPmi;
 const MAXES: &str = "kvsname_max=256 keylen_max=64 vallen_max=1024";
 /// Read from a rank before others get their turn.
 const READ_BYTES: usize = 16 << 10;
-/// What a rank that has died can have left behind: more than its socket holds.
+/// Reads of what a rank that has died can have left behind: more than its socket holds.
 const LAST_READS: usize = 64;
 /// The group of those that the job began with.
 const FIRST_GROUP: u32 = 0;
@@ -70,19 +70,19 @@ const FIRST_GROUP: u32 = 0;
 /// An event of a rank that concerns others. Ranks are counted on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PmiEvent {
-    /// It has begun with MPI.
+    /// Rank that has begun with MPI.
     Started(u32),
-    /// It is done with it.
+    /// Rank that is done with MPI.
     Finished(u32),
     /// The job is to end with this code.
     Abort(u32, u32),
-    /// It does not speak PMI.
+    /// Rank that does not speak PMI.
     NoPmi(u32),
-    /// It wants more processes; [`Pmi::answer_spawn`] answers.
+    /// Rank that wants more processes; [`Pmi::answer_spawn`] answers.
     Spawn(u32, Vec<Command>),
-    /// It wants all nodes to know a name, or to forget it; [`Pmi::answer_name`] answers.
+    /// Rank that wants all nodes to know a name, or to forget it; [`Pmi::answer_name`] answers.
     Name(u32, NameChange),
-    /// It has put as many KiB as it may.
+    /// Rank that has put as many KiB as it may.
     Full(u32, usize),
 }
 
@@ -93,12 +93,12 @@ pub struct Pmi {
     groups: BTreeMap<u32, Group>,
     /// How many processes the user expects.
     universe: u64,
-    /// What a rank may put, in bytes.
+    /// Bytes that a rank may put.
     share_bytes: usize,
     names: Names,
     /// The job's number.
     job: u64,
-    /// This is the job's only node.
+    /// Whether this is the job's only node.
     alone: bool,
 }
 
@@ -110,9 +110,9 @@ struct PmiClient {
     lines: Lines,
     /// The answer that waits for room.
     out: Vec<u8>,
-    /// It is in a barrier.
+    /// Whether it is in a barrier.
     waits: bool,
-    /// It has asked for processes, or for what all nodes are to know of a name.
+    /// Whether it has asked for processes, or for what all nodes are to know of a name.
     spawns: bool,
     group: u32,
     /// Which of the group's ranks of this node.
@@ -209,7 +209,7 @@ impl Pmi {
         }
     }
 
-    /// What has become of the processes that a rank has asked for: all are there, or none.
+    /// Answers what has become of the processes that a rank has asked for: all are there, or none.
     pub fn answer_spawn(&mut self, rank: u32, ranks: u32, is_good: bool) -> Vec<PmiEvent> {
         let mut events = Vec::new();
         if let Some(client) = self.clients.get_mut(rank as usize) {
@@ -284,7 +284,7 @@ impl Pmi {
         Some((group.fences + 1, group.store.take_fresh()))
     }
 
-    /// What the other nodes are to be told of groups that were started later. `node`: this one.
+    /// Gives what the other nodes are to be told of groups that were started later. `node`: this one.
     pub fn poll_words(&mut self, node: u32) -> Vec<Word> {
         let due = |pmi: &Self, number: &u32, group: &Group| {
             *number != FIRST_GROUP && !group.is_alone() && !group.reported && pmi.all_wait(*number)
@@ -406,7 +406,7 @@ impl Pmi {
         }
     }
 
-    /// Nothing more is read from a rank that does not speak PMI.
+    /// Ends reading from a rank that does not speak PMI.
     fn refuse(&mut self, rank: u32, events: &mut Vec<PmiEvent>) {
         let client = &mut self.clients[rank as usize];
         client.socket = None;
@@ -550,7 +550,7 @@ fn ends(programs: impl Iterator<Item = u32>) -> Vec<u64> {
 }
 
 impl PmiClient {
-    /// Its next line may be taken.
+    /// Whether its next line may be taken.
     fn is_readable(&self) -> bool {
         self.socket.is_some() && self.out.is_empty() && !self.waits && !self.spawns
     }

@@ -83,10 +83,10 @@ pub enum PmixEvent {
         number: u32,
         /// The rank.
         rank: u32,
-        /// What they are to execute.
+        /// Commands that they are to execute.
         commands: Vec<Command>,
     },
-    /// It wants to know how long the job has stood still; [`Pmix::tell_frozen`] answers.
+    /// Question of how long the job has stood still; [`Pmix::tell_frozen`] answers.
     Clock,
     /// All that dead ranks have sent is there.
     Flushed,
@@ -107,14 +107,14 @@ pub struct Pmix {
     /// None: it has failed.
     control: Option<OwnedFd>,
     incoming: Incoming,
-    /// What waits for room.
+    /// Bytes that wait for room.
     out: Vec<u8>,
     pid: Pid,
     process: OwnedFd,
     folder: PathBuf,
-    /// What each rank gets beside those of libpmix.
+    /// Variables that each rank gets beside those of libpmix.
     own: Vec<CString>,
-    /// Those of the ranks of this node; none: they cannot start yet.
+    /// Variables of the ranks of this node; none: they cannot start yet.
     variables: Option<Vec<Vec<CString>>>,
     /// Ranks of this node that the job begins with.
     local: usize,
@@ -130,11 +130,11 @@ pub struct Pmix {
 /// Fences of all ranks of the job.
 #[derive(Debug, Default)]
 struct Fences {
-    /// So many are over.
+    /// Number of fences that are over.
     over: u32,
     /// The ranks of this node are in the next one.
     reported: bool,
-    /// This is the job's only node.
+    /// Whether this is the job's only node.
     alone: bool,
 }
 
@@ -188,7 +188,7 @@ impl Pmix {
         Ok(pmix)
     }
 
-    /// Its process.
+    /// Process of the server.
     pub fn pid(&self) -> Pid {
         self.pid
     }
@@ -226,18 +226,18 @@ impl Pmix {
         self.put(&ToServer::Admit(new));
     }
 
-    /// There are no ranks of this order.
+    /// Tells the server that there are no ranks of this order.
     pub fn dismiss(&mut self, order: u32) {
         self.put(&ToServer::Dismiss(order));
     }
 
-    /// These ranks, counted on this node, have nothing of PMIx.
+    /// Clears the variables of these ranks, counted on this node: they have nothing of PMIx.
     pub fn forget_variables(&mut self, local: &[u32]) {
         let variables = self.variables.iter_mut().flatten().zip(0..);
         variables.filter(|(_, index)| local.contains(index)).for_each(|(list, _)| list.clear());
     }
 
-    /// What has become of the processes that a rank has asked for: the order that has started them.
+    /// Tells what has become of the processes that a rank has asked for: the order that has started them.
     pub fn answer_spawn(&mut self, number: u32, order: Option<u32>) {
         self.put(&ToServer::Spawned { number, order });
     }
@@ -263,7 +263,7 @@ impl Pmix {
         Some((self.control.as_ref()?.as_fd(), PollFlags::IN | write))
     }
 
-    /// It has sent something, or has room. Gives all that it has sent until now.
+    /// Handles that the server has sent something, or has room. Gives all that it has sent until now.
     pub fn handle_ready(&mut self) -> Vec<PmixEvent> {
         let mut events = Vec::new();
         self.flush();
@@ -417,7 +417,7 @@ impl Pmix {
         events.push(PmixEvent::Admitted(order, Ok(())));
     }
 
-    /// Nothing comes from it any more.
+    /// Ends the connection: nothing comes from the server any more.
     fn fail(&mut self, line: String, events: &mut Vec<PmixEvent>) {
         if self.control.take().is_some() {
             events.push(PmixEvent::Failed(line));

@@ -43,13 +43,13 @@ const LOOK_AGAIN_NS: u64 = 20_000_000;
 /// How far a rank has come with MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mpi {
-    /// It has not called MPI_Init, perhaps never will.
+    /// Rank that has not called MPI_Init, perhaps never will.
     Alone,
     /// Between MPI_Init and MPI_Finalize.
     Attached,
     /// After MPI_Finalize.
     Finalized,
-    /// It wants the job to end with this code.
+    /// Rank that wants the job to end with this code.
     Aborted(u32),
 }
 
@@ -63,9 +63,9 @@ pub struct Rank {
     origin: Origin,
     /// The process that called MPI_Init, when it is not the rank's own.
     inner: Option<OwnedFd>,
-    /// Its number.
+    /// Pid of that process.
     inner_pid: Option<Pid>,
-    /// Its end cannot be asked for before.
+    /// Time before which its end cannot be asked for.
     asked_again_ns: Option<u64>,
     /// When the inner process was seen dead without MPI_Finalize.
     inner_dead_ns: Option<u64>,
@@ -116,8 +116,8 @@ pub enum Origin {
     Spawn,
     /// As before, but it was taken back.
     Withdrawn,
-    /// It was there before the job, and is no child of the starter: it gets no signals from here, and how it
-    /// ended is not known.
+    /// Process that was there before the job, and is no child of the starter: it gets no signals from here,
+    /// and how it ended is not known.
     Adopted,
 }
 
@@ -125,7 +125,7 @@ pub enum Origin {
 #[derive(Debug, Default)]
 pub struct Ranks {
     ranks: Vec<Rank>,
-    /// Their world ranks.
+    /// World ranks of these ranks.
     numbers: Option<Numbers>,
     /// Exit status of the job: the first that was not 0.
     status: u8,
@@ -135,7 +135,7 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// Those of a node that has these world ranks.
+    /// Makes the ranks of a node that has these world ranks.
     pub fn of(numbers: Numbers) -> Self {
         Ranks { numbers: Some(numbers), ..Ranks::default() }
     }
@@ -237,7 +237,7 @@ impl Ranks {
         self.ranks.get(rank as usize)?.process.as_ref().map(Process::number)
     }
 
-    /// That of the first, as long as it is alive.
+    /// Pid of the first rank, as long as it is alive.
     pub fn first_pid(&self) -> Option<Pid> {
         self.ranks.first().filter(|rank| !rank.dead).and_then(Rank::pid)
     }
@@ -285,8 +285,8 @@ impl Ranks {
         self.ending
     }
 
-    /// What a rank's connection brought. Gives what the user should read; the job ends if [`Self::is_ending`]
-    /// is true then.
+    /// Handles what a rank's connection brought. Gives what the user should read; the job ends if
+    /// [`Self::is_ending`] is true then.
     pub fn handle_event(&mut self, event: &Event, now_ns: u64) -> Option<Ended> {
         match *event {
             Event::Spawn { .. }
@@ -325,8 +325,8 @@ impl Ranks {
         }
     }
 
-    /// What a rank sent over PMI. A wrapper may run several programs one after the other. Which process sends
-    /// is not known, so its end is that of the rank's own process.
+    /// Handles what a rank sent over PMI. A wrapper may run several programs one after the other. Which
+    /// process sends is not known, so its end is that of the rank's own process.
     pub fn handle_pmi(&mut self, event: &PmiEvent) -> Option<Ended> {
         let set = |rank: u32, mpi, ranks: &mut Self| ranks.ranks[rank as usize].mpi = mpi;
         match *event {

@@ -1,4 +1,4 @@
-//! What is ready of all that the starter watches: one poll over everything.
+//! Readiness of all that the starter watches: one poll over everything.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 /// After a poll that the kernel has refused.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What is ready.
+/// Source that is ready.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
     /// The wire to the front end.
@@ -64,7 +64,7 @@ impl<'a> PollList<'a> {
         self.polled.push(PollFd::from_borrowed_fd(descriptor, flags));
     }
 
-    /// Those that are ready, in the order in which they were added; none when the time is over.
+    /// Sources that are ready, in the order in which they were added; none when the time is over.
     pub fn wait(mut self, timeout: Option<&Timespec>) -> Vec<(Source, PollFlags)> {
         if let Err(error) = poll(&mut self.polled, timeout) {
             if error != Errno::INTR {

@@ -63,7 +63,7 @@ impl Regions {
         Ok(Regions { control, lines, pid, process })
     }
 
-    /// Its process.
+    /// Process of the server.
     pub fn pid(&self) -> Pid {
         self.pid
     }

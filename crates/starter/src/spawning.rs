@@ -40,7 +40,7 @@ const FAILED_MAX: usize = 256;
 /// Ranks that have ended, or are forgotten, that it tells at a time.
 const ENDED_MAX: usize = 512;
 
-/// What the starter knows of ranks that were started later.
+/// Knowledge of the starter about ranks that were started later.
 #[derive(Debug, Default)]
 pub struct Later {
     /// The job, when its ranks have started: they may ask for more.
@@ -77,7 +77,7 @@ pub struct Asked {
 pub struct Waiting {
     /// The request.
     pub ask: Ask,
-    /// What the store of the new ranks has from the beginning, if they are asked for over PMI.
+    /// Pairs that the store of the new ranks has from the beginning, if they are asked for over PMI.
     pub preput: Option<Vec<Pair>>,
     /// When to look again.
     pub due_ns: u64,
@@ -92,32 +92,32 @@ pub struct Spawning {
     pub order: u32,
     /// World ranks and places of all of them; none: they have no numbers.
     pub place: Option<Spawned>,
-    /// Those of this node, as they are counted here.
+    /// Ranks of this node, as they are counted here.
     pub local: Vec<u32>,
     /// A rank of this node has asked for them: which one, and the number of its request.
     pub asker: Option<(u32, u32)>,
-    /// What this starter has asked for them.
+    /// Request of this starter for them.
     pub asked: Option<Asked>,
-    /// So many are more than there is room for.
+    /// Number of ranks beyond those that there is room for.
     pub excess: Option<u32>,
     /// Part of PMI in a spawn.
     pub over: Over,
-    /// Those that could not become their programs.
+    /// Ranks that could not become their programs.
     pub failed: Vec<Failure>,
     /// Why none was started here.
     refusal: Option<String>,
-    /// Those of this node start when the PMIx server expects them.
+    /// Start of those of this node when the PMIx server expects them.
     start: Option<Start>,
-    /// Its other ends are closed when all have become their programs, or are dead; none: it is known.
+    /// Pipe whose other ends are closed when all have become their programs, or are dead; none: it is known.
     failures: Option<OwnedFd>,
 }
 
-/// What ranks are started with.
+/// Data with which ranks are started.
 #[derive(Debug)]
 pub struct Start {
     /// World ranks and places of all of them.
     pub place: Spawned,
-    /// Their programs, with what they inherit from those that have asked for them.
+    /// Programs of the ranks, with what they inherit from those that have asked for them.
     pub programs: Vec<Program>,
     /// Later ranks of the job, these among them.
     pub later: u32,
@@ -128,18 +128,18 @@ pub struct Start {
 pub struct SpawnedRank<'a> {
     /// All of them.
     pub all: &'a Spawned,
-    /// Its rank among them.
+    /// Rank among them.
     pub rank: usize,
     /// Number of its program.
     pub program: usize,
-    /// Its group of PMI, if it was asked for over that.
+    /// Group of PMI, if it was asked for over that.
     pub group: Option<u32>,
 }
 
 /// Part of PMI in an order.
 #[derive(Debug)]
 pub enum Over {
-    /// Nothing, or nobody here waits for it.
+    /// Spawn without PMI, or one that nobody here waits for.
     Nothing,
     /// Ranks are asked for over it; their group, if some are of this node.
     Ranks(Option<u32>),
@@ -148,7 +148,7 @@ pub enum Over {
 }
 
 impl Spawning {
-    /// Nothing is known of them yet.
+    /// Begins an order of which nothing is known yet.
     pub fn new(order: u32, asker: Option<(u32, u32)>) -> Self {
         let (failed, refusal, failures) = (Vec::new(), None, None);
         let local = Vec::new();
@@ -177,7 +177,7 @@ impl Spawning {
         self.refusal.as_deref()
     }
 
-    /// Those of this node start with this when the PMIx server expects them.
+    /// Keeps what those of this node start with when the PMIx server expects them.
     pub fn await_server(&mut self, start: Start) {
         self.place = Some(start.place.clone());
         self.start = Some(start);
@@ -200,7 +200,7 @@ impl Spawning {
         self.failures.is_none() && self.start.is_none()
     }
 
-    /// They are forked; `failures` is the pipe on which they report.
+    /// Notes that they are forked; `failures` is the pipe on which they report.
     pub fn await_programs(&mut self, failures: OwnedFd) {
         self.failures = Some(failures);
     }
@@ -227,12 +227,12 @@ impl Spawning {
     }
 }
 
-/// What a rank wants, as it travels between starters.
+/// Wish of a rank, as it travels between starters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// World rank of the one that asks.
     pub parent: u32,
-    /// What it wants.
+    /// Request of that rank.
     pub request: Request,
 }
 
@@ -275,7 +275,7 @@ impl Wanted {
 /// How new ranks began on a node: one line of JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Those that could not become their programs, counted from the first one that was wanted.
+    /// Ranks that could not become their programs, counted from the first one that was wanted.
     pub failed: Vec<u32>,
     /// Why they could not, or why none was started; empty: they are there.
     pub text: String,
@@ -306,7 +306,7 @@ impl Outcome {
         line
     }
 
-    /// Those of all nodes, one line each.
+    /// Outcomes of all nodes, one line each.
     pub fn each(lines: &[u8]) -> Vec<Self> {
         let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let text = || "a starter of another version has answered".into();
@@ -338,7 +338,7 @@ impl Outcome {
 #[derive(Debug)]
 pub struct Allocation {
     began: u32,
-    /// What there is room for on each node, and how many of these numbers were given there.
+    /// Numbers that there is room for on each node, and how many of them were given there.
     rooms: Vec<u32>,
     used: Vec<u32>,
     /// Numbers whose ranks have ended and are forgotten, highest first.
@@ -350,7 +350,7 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// Nothing is in use. `later`: how many there is room for, on all nodes.
+    /// Makes an allocation with nothing in use. `later`: how many there is room for, on all nodes.
     pub fn new(job: &Job, later: u32) -> Self {
         let nodes = job.part.as_ref().map_or(1, |part| part.first_ranks.len().max(1)) as u32;
         let rooms: Vec<u32> = (0..nodes).map(|node| share_of_later(later, node, nodes)).collect();

@@ -54,7 +54,7 @@ pub enum StarterError {
     /// The kernel refused something without which there is no job.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried.
+        /// Action that was tried.
         action: &'static str,
         /// The kernel's answer.
         source: io::Error,
@@ -189,11 +189,11 @@ struct Starter {
     suspended: bool,
     /// A user has resumed the job while a snapshot had it frozen: rank 0 still gets SIGCONT.
     owes_continue: bool,
-    /// It is frozen for a snapshot.
+    /// Hold for a snapshot, while the job is frozen for one.
     hold: Option<hold::Hold>,
     /// Number of the last one.
     last_hold: u64,
-    /// What each rank was armed with in the last hold that was reported (`tutti_shm::termination`).
+    /// Values with which each rank was armed in the last hold that was reported (`tutti_shm::termination`).
     armed: Option<(u64, Vec<Option<u32>>)>,
     refused: bool,
     /// All ranks are dead, and nobody has their numbers for them any more.
@@ -212,7 +212,7 @@ struct Starter {
     hurried: bool,
     /// When to look again at what holds the output of dead ranks.
     linger_ns: Option<u64>,
-    /// This is the job's only node.
+    /// Whether this is the job's only node.
     alone: bool,
     /// The user wants to know what the ranks have counted; true: as JSON.
     counts: Option<bool>,

@@ -34,7 +34,7 @@ const PAUSE_NS: u64 = 20_000_000;
 /// Messages taken from one connection before others get their turn.
 const MESSAGES_PER_TURN: usize = 16;
 
-/// What comes with a granted ticket.
+/// Reply that comes with a granted ticket.
 #[derive(Clone, Copy, Debug)]
 pub struct AttachReply<'a> {
     /// The segment.
@@ -45,7 +45,7 @@ pub struct AttachReply<'a> {
     pub network: Option<(BorrowedFd<'a>, &'a [OwnedFd])>,
 }
 
-/// What a connection brought. Ranks are counted on this node.
+/// Event that a connection brought. Ranks are counted on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A process has become the rank.
@@ -66,14 +66,14 @@ pub enum Event {
     Connection {
         /// Which rank.
         rank: u32,
-        /// What it says.
+        /// Connection of which it tells.
         connection: Connection,
     },
     /// A rank wants more ranks.
     Spawn {
         /// Which rank.
         rank: u32,
-        /// What it wants.
+        /// Request of the rank.
         request: Request,
     },
 }
@@ -104,7 +104,7 @@ struct Pending {
     pid: Pid,
 }
 
-/// What has become of a rank's ticket.
+/// State of a rank's ticket.
 #[derive(Debug)]
 enum Place {
     /// Not redeemed yet.

@@ -12,7 +12,7 @@ use super::{NoPmi, ends};
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) store: Store,
-    /// What each of the ranks of this node is in the group's world; more may be said than have come.
+    /// Places of the ranks of this node in the group's world; more may be said than have come.
     pub(super) places: Vec<u32>,
     /// Ranks of the group on this node that have come.
     pub(super) members: Vec<u32>,
@@ -26,7 +26,7 @@ pub(super) struct Group {
     pub(super) reported: bool,
     /// How many nodes have ranks of it.
     pub(super) nodes: usize,
-    /// What the nodes have said of the next barrier, and whether that is all.
+    /// Data that the nodes have told of the next barrier, and whether that is all.
     gathered: BTreeMap<u32, (Vec<u8>, bool)>,
 }
 

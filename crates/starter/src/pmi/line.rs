@@ -32,7 +32,7 @@ pub enum Request<'a> {
     Put {
         /// Where; the job's own if none.
         space: Option<&'a [u8]>,
-        /// Its name.
+        /// Name of the key.
         key: &'a [u8],
         /// The value.
         value: &'a [u8],
@@ -41,7 +41,7 @@ pub enum Request<'a> {
     Get {
         /// Where.
         space: Option<&'a [u8]>,
-        /// Its name.
+        /// Name of the key.
         key: &'a [u8],
     },
     /// Give the key and value at this place.
@@ -65,7 +65,7 @@ pub enum Request<'a> {
     Lookup(&'a [u8]),
     /// The name is none any more.
     Unpublish(&'a [u8]),
-    /// Something that is not done here; its name.
+    /// Request that is not done here; its name.
     Other(&'a [u8]),
 }
 
@@ -128,7 +128,7 @@ impl Request<'_> {
         }
     }
 
-    /// What the answer to a put or a get is called by.
+    /// Verb in the answer to a put or a get.
     pub fn verb(&self) -> &'static str {
         if matches!(self, Request::Put { .. }) { "put" } else { "get" }
     }
@@ -164,7 +164,7 @@ impl<'a> Iterator for KeyValues<'a> {
 pub struct Lines {
     bytes: Vec<u8>,
     taken: usize,
-    /// So far there is no end of line in what was not taken.
+    /// Place up to which no end of line was found in what was not taken.
     searched: usize,
 }
 
@@ -200,7 +200,7 @@ impl Lines {
         self.bytes.len() - self.taken
     }
 
-    /// Nothing more is taken.
+    /// Drops all bytes: nothing more is taken.
     pub fn clear(&mut self) {
         *self = Lines::default();
     }

@@ -9,9 +9,9 @@ const NAMES_MAX: usize = 1024;
 /// Wish of a rank about a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameChange {
-    /// It stands for a port: the name, the port.
+    /// Publication of a name for a port: the name, the port.
     Publish(Vec<u8>, Vec<u8>),
-    /// It is none any more.
+    /// Withdrawal of a name.
     Unpublish(Vec<u8>),
 }
 
@@ -53,7 +53,7 @@ impl Names {
         self.0.get(service).map(|(_, port)| &port[..])
     }
 
-    /// These ranks are gone, and what they have published.
+    /// Forgets ranks that are gone, and what they have published.
     pub(super) fn forget(&mut self, ranks: &[u32]) {
         self.0.retain(|_, (publisher, _)| !ranks.contains(publisher));
     }

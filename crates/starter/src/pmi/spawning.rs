@@ -23,13 +23,13 @@ pub type Pair = (Vec<u8>, Vec<u8>);
 pub struct Command {
     /// By how many processes.
     pub ranks: u32,
-    /// Its file, or its name.
+    /// File of the program, or its name.
     pub file: Vec<u8>,
-    /// Its arguments without its name.
+    /// Arguments of the program without its name.
     pub arguments: Vec<Vec<u8>>,
-    /// What the user wishes.
+    /// Wishes of the user.
     pub hints: Vec<Pair>,
-    /// What the new processes find in their store.
+    /// Pairs that the new processes find in their store.
     pub preput: Vec<Pair>,
 }
 

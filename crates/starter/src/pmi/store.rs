@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a key costs beside its own bytes and those of its value.
+/// Cost of a key beside its own bytes and those of its value.
 const ENTRY_BYTES: usize = 128;
 
 /// The node's copy.
@@ -71,7 +71,7 @@ impl Store {
         self.entries.iter().nth(index).map(|(key, entry)| (&**key, &*entry.value))
     }
 
-    /// What has been put here since this was called last, for the other nodes.
+    /// Takes what has been put here since the last call, for the other nodes.
     pub fn take_fresh(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         for key in std::mem::take(&mut self.fresh) {

@@ -1,4 +1,4 @@
-//! What the PMI servers of a job on several nodes tell each other about ranks that were started later, and
+//! Words of the PMI servers of a job on several nodes to each other about ranks that were started later, and
 //! about published names; and what its PMIx servers tell each other. A word travels as an Ask
 //! ([`crate::spawning`]): the hub gives all of them to all starters, in the same order, and knows when all
 //! have taken one.
@@ -30,9 +30,9 @@ pub enum Word {
         number: u32,
         /// The node.
         node: u32,
-        /// Nothing more of this node follows.
+        /// Whether nothing more of this node follows.
         is_last: bool,
-        /// What they have put since the last one, or a part of it.
+        /// Data that they have put since the last one, or a part of it.
         puts: Vec<u8>,
     },
     /// A name for a port.

@@ -1,4 +1,4 @@
-//! What a PMIx server is started with: its folder, its variables and those of its ranks, and the job as it
+//! Setup of a PMIx server: its folder, its variables and those of its ranks, and the job as it
 //! gets it.
 
 use std::ffi::{CString, OsStr};

@@ -13,11 +13,11 @@ use tutti_shm::published::{Answer, Ask, DATA_BYTES_MAX, NoFrame, Status};
 
 /// Questions of one connection in a second, in the long run; a page of data counts as one.
 const RATE_PER_S: u64 = 100_000;
-/// What it may ask at once after it has been silent.
+/// Questions that a connection may ask at once after it has been silent.
 const BURST: u64 = 10_000;
-/// What counts as one question.
+/// Bytes that count as one question.
 const PAGE_BYTES: usize = 4096;
-/// What is read at once.
+/// Bytes that are read at once.
 const ROOM: usize = Ask::BYTES + DATA_BYTES_MAX;
 
 /// A question, and what follows it.
@@ -27,7 +27,7 @@ pub(super) type Question = (Ask, Vec<u8>);
 #[derive(Debug)]
 pub(super) struct Connection {
     pub socket: OwnedFd,
-    /// What has come, and how much of it was handled.
+    /// Bytes that have come, and how many of them were handled.
     came: Vec<u8>,
     handled: usize,
     /// An answer that its client does not take.
@@ -35,14 +35,14 @@ pub(super) struct Connection {
     budget: Budget,
 }
 
-/// What became of reading.
+/// Result of reading.
 #[derive(Debug)]
 pub(super) enum Read {
     /// A question.
     Question(Question),
-    /// Nothing more for now.
+    /// Returned when nothing more has come for now.
     Nothing,
-    /// It has ended, or sends what is no question.
+    /// End of the connection, or what is no question.
     End,
 }
 
@@ -146,7 +146,7 @@ impl Budget {
     }
 }
 
-/// What is said to a client of a region that does not let it in.
+/// Answer to a client of a region that does not let it in.
 pub(super) const fn refusal(status: Status) -> Answer {
     Answer { status, value: 0 }
 }

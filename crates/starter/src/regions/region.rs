@@ -21,7 +21,7 @@ const UNDER_WAY_MAX: usize = 16;
 /// Messages that are held, at most, however short they are.
 const HELD_MAX: usize = 4096;
 
-/// What is published.
+/// Kind of what is published.
 #[derive(Debug)]
 pub(super) enum Kind {
     /// Memory.
@@ -45,16 +45,16 @@ pub(super) struct Region {
     pub waiting: Vec<u64>,
 }
 
-/// What a question brings.
+/// Outcome of a question.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// An answer, and what follows it.
     Answer(Answer, Vec<u8>),
     /// As before; the memory has changed.
     Changed(Answer),
-    /// It is answered when the number has changed.
+    /// Answer that is given when the number has changed.
     Later,
-    /// It has no answer.
+    /// Question that has no answer.
     Silence,
 }
 
@@ -158,14 +158,14 @@ pub(super) struct Messages {
     socket: OwnedFd,
     capacity: usize,
     held: usize,
-    /// What each client has of it.
+    /// Part of `held` by each client.
     held_by: BTreeMap<u64, usize>,
     under_way: VecDeque<(u64, usize)>,
     queue: VecDeque<(u64, Vec<u8>)>,
 }
 
 impl Messages {
-    /// Those of an owner that has the other end of this socket, of so many bytes in all.
+    /// Messages of an owner that has the other end of this socket, of so many bytes in all.
     pub(super) fn new(socket: OwnedFd, capacity: usize) -> Self {
         Messages {
             socket,

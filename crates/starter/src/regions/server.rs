@@ -52,7 +52,7 @@ const MESSAGES_BYTES_MAX: u64 = 1 << 30;
 /// Where the kernel gives no descriptor for a new client, it waits so long.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What is ready, as the kernel keeps it: the kind above the number.
+/// Source that is ready, as the kernel keeps it: the kind above the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Control,
@@ -105,17 +105,17 @@ struct Client {
     generation: u64,
     /// Whether the region is for it.
     is_let_in: bool,
-    /// What it says of clients of other nodes is believed: it is root's, or this user's.
+    /// Whether what it says of clients of other nodes is believed: it is root's, or this user's.
     may_vouch: bool,
-    /// It comes from another node, so it gets no descriptors.
+    /// Whether it comes from another node, so it gets no descriptors.
     is_far: bool,
-    /// What it has been given, once it has asked.
+    /// Rights that it has been given, once it has asked.
     rights: u32,
-    /// What has become of its region.
+    /// Status of its region, once that has ended.
     ended: Option<Status>,
-    /// What it waits for.
+    /// Question whose answer it waits for.
     waits: Option<Ask>,
-    /// It has asked too fast, and is read again then.
+    /// Time when it is read again, after it has asked too fast.
     paused_until_ns: Option<u64>,
 }
 
@@ -476,7 +476,7 @@ impl Server<'_> {
         }
     }
 
-    /// It shows its key first, and is a client then; whoever shows anything else is let go.
+    /// Handles a visitor: with its key first it becomes a client; whoever shows anything else is let go.
     fn handle_visitor(&mut self, number: u64) {
         let Some(connection) = self.network.visitor(number) else { return };
         let key = match connection.read() {
@@ -630,7 +630,7 @@ impl Server<'_> {
         }
     }
 
-    /// What is polled of a client: its questions, or that it takes its answer, or only its end.
+    /// Settles what is polled of a client: its questions, or that it takes its answer, or only its end.
     fn settle_interest(&mut self, number: u64) {
         let Some(client) = self.clients.get(&number) else { return };
         let connection = &client.connection;

@@ -1,4 +1,4 @@
-//! What the starter waits for, and what it does when that happens.
+//! Events that the starter waits for, and what it does when they happen.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -177,7 +177,7 @@ impl Starter {
         }
     }
 
-    /// What a dead rank had of the parallel slots is free.
+    /// Frees what a dead rank had of the parallel slots.
     fn end_phases(&self, rank: u32) {
         if let Some(page) = &self.parts.phases {
             self.parts.ranks.pid_of(rank).into_iter().for_each(|pid| page.end(pid));

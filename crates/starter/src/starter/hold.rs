@@ -125,7 +125,7 @@ impl Starter {
         }
     }
 
-    /// Something for a daemon that need not be kept for the next one.
+    /// Sends a daemon something that need not be kept for the next one.
     pub(super) fn put(&mut self, frame: &[u8]) {
         if self.front.is_some() {
             self.out.extend(frame);

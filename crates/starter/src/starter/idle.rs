@@ -31,20 +31,20 @@ const WORK_PART: u64 = 100;
 /// A job with more processes and threads than this is never idle: nobody looks at them all.
 const PROCESSES_MAX: usize = 1 << 12;
 
-/// What is known at the end of a window.
+/// Measurement at the end of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sample {
     at_ns: u64,
-    /// What the job has stood still for others by then.
+    /// Time that the job has stood still for others by then.
     frozen_ns: u64,
-    /// What its processes have worked.
+    /// Work of the job's processes, in ticks.
     ticks: u64,
     processes: u64,
     /// One waits for a disk, or for parallel slots; or there are too many to look at.
     is_busy: bool,
 }
 
-/// What was seen so far.
+/// Watch over the job's idleness, with what was seen so far.
 #[derive(Debug)]
 pub(super) struct IdleWatch {
     limit_ns: u64,
@@ -112,7 +112,7 @@ impl Starter {
         }
     }
 
-    /// It is suspended: what was counted is void.
+    /// Ends the idleness, as the job is suspended: what was counted is void.
     pub(super) fn end_idleness(&mut self) {
         if let Some(idle) = self.idle.as_mut().and_then(|idle| idle.take(None, now_ns())) {
             self.report(&Report::Idle(idle));
@@ -156,7 +156,7 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// What is reported of windows of a second in each of which so many ticks are worked, with its number.
+    /// Reports on windows of a second, in each of which so many ticks are worked, with the window's number.
     fn reported(windows: &[Option<(u64, bool)>], frozen_ns: u64) -> Vec<(usize, bool)> {
         let mut watch = IdleWatch::from(10_000, 0);
         assert_eq!(watch.due_ns(), SECOND_NS);

@@ -24,7 +24,7 @@ const LOOK_NS: u64 = 20_000_000;
 const FILTER_NS: u64 = 10_000_000_000;
 /// The same of others, which nothing tells that their rank has ended.
 const OTHER_NS: u64 = 3_000_000_000;
-/// What is still at work after so long is not waited for: with filters, and without.
+/// Time after which what is still at work is not waited for: with filters, and without.
 const FILTERS_MAX_NS: u64 = 60_000_000_000;
 const OTHERS_MAX_NS: u64 = 6_000_000_000;
 /// Descendants that are told apart when a rank ends the job.

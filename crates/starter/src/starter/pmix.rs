@@ -1,4 +1,4 @@
-//! What the starter does about its PMIx server ([`crate::pmix`]).
+//! Handling of the PMIx server by the starter ([`crate::pmix`]).
 
 use std::os::fd::AsFd;
 
@@ -15,7 +15,7 @@ use tutti_pmix::wire::Command;
 use tutti_protocol::wire::{Job, Library};
 use tutti_shm::daemon_page::Page;
 
-/// What the server of this node has to tell the others and has not told yet, at most.
+/// Bytes that the server of this node has to tell the others and has not told yet, at most.
 const WORDS_BYTES_MAX: usize = 64 << 20;
 
 impl Starter {

@@ -32,7 +32,7 @@ const RETRY_NS: u64 = 100_000_000;
 /// The same when none has come for long.
 const RETRY_SELDOM_NS: u64 = 1_000_000_000;
 
-/// What is kept for a daemon that follows.
+/// State that is kept for a daemon that follows.
 #[derive(Debug)]
 pub(super) struct Reconnect {
     daemon: Daemon,
@@ -40,7 +40,7 @@ pub(super) struct Reconnect {
     reports: Vec<(u64, Vec<u8>)>,
     /// The last barrier of PMI.
     fence: Option<Vec<u8>>,
-    /// What a rank has asked for, as long as there is no order of it.
+    /// Request of a rank, as long as there is no order of it.
     ask: Option<Vec<u8>>,
     /// How the last ranks began that were ordered.
     spawned: Option<Vec<u8>>,
@@ -144,7 +144,7 @@ impl Reconnect {
         self.fence = Some(frame);
     }
 
-    /// What a rank has asked for; none: there is an order of it.
+    /// Keeps what a rank has asked for; none: there is an order of it.
     pub(super) fn keep_ask(&mut self, frame: Option<Vec<u8>>) {
         self.ask = frame;
     }
@@ -236,7 +236,7 @@ impl Reconnect {
 }
 
 impl Starter {
-    /// There is a front end, or one is awaited.
+    /// Whether there is a front end, or one is awaited.
     pub(super) fn is_reachable(&self) -> bool {
         self.front.is_some() || self.awaits_daemon()
     }

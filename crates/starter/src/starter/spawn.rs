@@ -453,7 +453,7 @@ impl Starter {
         }
     }
 
-    /// Something has come from ranks that are becoming their programs.
+    /// Handles what has come from ranks that are becoming their programs.
     pub(super) fn handle_spawning(&mut self, index: usize) {
         let Some(spawning) = self.parts.spawnings.get_mut(index) else { return };
         let is_over = spawning.poll_over();
@@ -472,7 +472,7 @@ impl Starter {
         (0..self.parts.spawnings.len()).rev().for_each(|index| self.handle_spawning(index));
     }
 
-    /// It is known how those of this node began.
+    /// Handles an order of which it is known how the ranks of this node began.
     fn handle_known(&mut self, index: usize) {
         let Some(spawning) = self.parts.spawnings.get(index) else { return };
         let order = spawning.order;
@@ -513,7 +513,7 @@ impl Starter {
         outcome.forgotten = allocation.remembered(outcome.node).filter(is_forgotten).collect();
     }
 
-    /// What all nodes say of ranks that have ended: the same everywhere, and in the same order.
+    /// Takes what all nodes say of ranks that have ended: the same everywhere, and in the same order.
     fn take_ends(&mut self, outcomes: &[Outcome]) {
         let (Some(segment), Some(allocation)) = (&self.parts.segment, &mut self.later.allocation) else {
             return;
@@ -536,7 +536,7 @@ impl Starter {
         segment.set_later(allocation.later());
     }
 
-    /// There was no room for ranks that a rank of this node wants; perhaps there is soon.
+    /// Asks again for ranks that a rank of this node wants and that found no room; perhaps there is soon.
     fn asks_again(&mut self, asked: Asked, excess: u32, ending: u32) -> bool {
         let now_ns = now_ns();
         let room = self.later.allocation.as_ref().map_or(0, Allocation::room);
@@ -548,7 +548,7 @@ impl Starter {
         true
     }
 
-    /// It is known of all nodes how theirs began: they stay, or all are taken back.
+    /// Ends a spawn of which it is known how the ranks of all nodes began: they stay, or all are taken back.
     pub(super) fn end_spawn(&mut self, order: u32, outcomes: &[u8]) {
         let Some(index) = self.parts.spawnings.iter().position(|spawning| spawning.order == order) else {
             return;
@@ -623,7 +623,7 @@ impl Starter {
     }
 }
 
-/// What ranks of other ranks execute. `variables`: with the number of its program each.
+/// Programs that ranks of other ranks execute. `variables`: with the number of its program each.
 fn programs_of(request: &Request, origin: &Program, variables: Option<&[Pair]>) -> Vec<Program> {
     let text = |bytes: &[u8]| Text::from(OsStr::from_bytes(bytes).to_owned());
     let program = |(number, program): (usize, &tutti_shm::spawn::Program)| {

@@ -35,19 +35,19 @@ const CHECKS_MAX: u32 = 240;
 /// Lines about this for one job, at most.
 const LINES_MAX: usize = 8;
 
-/// What is seen of a rank that sleeps or has left: its bell, and its signals, unless one is about to start a
+/// View of a rank that sleeps or has left: its bell, and its signals, unless one is about to start a
 /// function.
 type Rest = (u32, Option<Signals>);
 
 /// Why no rank of a job goes on.
 enum Stuck {
-    /// They wait for each other.
+    /// Ranks that wait for each other.
     Deadlock(Deadlock),
     /// The job has terminated; what each rank is armed with.
     Terminated(Vec<Option<u32>>),
 }
 
-/// What was seen so far.
+/// Watch over the job's ranks, with what was seen so far.
 #[derive(Debug)]
 pub(super) struct Watch {
     due_ns: u64,

@@ -1,4 +1,4 @@
-//! What the servers of a job on several nodes tell each other, by the road of orders for new ranks
+//! Words of the servers of a job on several nodes to each other, by the road of orders for new ranks
 //! ([`crate::pmi::word`]): those of PMI barriers of ranks that were started later, and published names; those
 //! of PMIx what only they read.
 
