@@ -22,7 +22,7 @@ pub type MPI_Count = i64;
 /// An INTEGER of Fortran, as our handles and statuses travel in it.
 pub type MPI_Fint = c_int;
 
-/// What a receive has received. Aligned like an `int` only, so a 64-bit number inside is copied byte by byte.
+/// Status of a receive. Aligned like an `int` only, so a 64-bit number inside is copied byte by byte.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MPI_Status {

@@ -11,12 +11,12 @@ use tutti_datatype::Buffer;
 use crate::abi::*;
 use crate::error::{Result, check};
 
-/// What a message takes beyond its data: the least that a constant of an interface of ours promises to be
-/// enough (MPICH's MPI_BSEND_OVERHEAD; that of the standard's interface is larger).
+/// Bytes that a message takes beyond its data: the least that a constant of an interface of ours promises to
+/// be enough (MPICH's MPI_BSEND_OVERHEAD; that of the standard's interface is larger).
 const OVERHEAD_BYTES: usize = 96;
 const _: () = assert!(OVERHEAD_BYTES <= MPI_BSEND_OVERHEAD as usize);
 
-/// What groups and communicators share with the session that they go back to.
+/// State that groups and communicators share with the session that they go back to.
 #[derive(Debug, Default)]
 pub struct Origin {
     /// The buffer that is attached to the session.
@@ -26,9 +26,9 @@ pub struct Origin {
 /// A buffer attached by the user.
 #[derive(Clone, Debug)]
 pub struct Attached {
-    /// Its address, given back at the detach.
+    /// Address of the buffer, given back at the detach.
     pub address: *mut c_void,
-    /// Its size in bytes.
+    /// Size of the buffer in bytes.
     pub bytes: usize,
     pub(crate) pending: Rc<Cell<usize>>,
 }

@@ -33,13 +33,13 @@ pub enum Owner {
 /// A key made by a user.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// What it is for.
+    /// Kind of object that the key is for.
     pub object: Object,
     /// Address of the copy callback, or 0 (do not copy), or 1 (copy the value).
     pub copy: usize,
     /// Address of the delete callback, or 0.
     pub delete: usize,
-    /// What the callbacks are given.
+    /// State that the callbacks are given.
     pub extra_state: usize,
     /// The language of the callbacks.
     pub language: Language,
@@ -158,7 +158,7 @@ impl Default for Table {
 }
 
 impl Owner {
-    /// Its handle as callbacks take it.
+    /// Handle of the object, as callbacks take it.
     pub(crate) fn number(self) -> usize {
         match self {
             Owner::Comm(handle) => handle.0,
@@ -167,7 +167,7 @@ impl Owner {
         }
     }
 
-    /// What a key for it is for.
+    /// Kind of object that a key for this one is for.
     pub(crate) fn object(self) -> Object {
         match self {
             Owner::Comm(_) => Object::Comm,

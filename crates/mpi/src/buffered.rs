@@ -73,7 +73,7 @@ pub fn flush(call: &mut impl Progress, attached: &Attached) {
     call.wait(None, Goal::Pending(&which), |_| attached.is_empty().then_some(()));
 }
 
-/// What a buffer is attached to.
+/// Object that a buffer is attached to.
 #[derive(Clone, Copy, Debug)]
 pub enum BufferOwner {
     /// MPI_Buffer_attach

@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use tutti_runtime::end;
 use tutti_shm::ticket::Notice;
 
-/// Who ends the job.
+/// Party that ends the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// The program: MPI_Abort.

@@ -33,7 +33,7 @@ pub enum Object {
 /// An error handler made by the user.
 #[derive(Clone, Copy, Debug)]
 struct Handler {
-    /// What it is for.
+    /// Kind of object that the handler is for.
     object: Object,
     /// Address of its C function.
     function: usize,

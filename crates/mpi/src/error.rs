@@ -5,13 +5,13 @@ use std::fmt;
 
 use crate::abi::*;
 
-/// What went wrong in a call. The function's name is added where the error is raised.
+/// Failure of a call. The function's name is added where the error is raised.
 #[derive(Debug)]
 pub struct Error {
     /// Error class of the standard (chapter "Error handling"), or a code that a callback of the user
     /// returned.
     pub class: c_int,
-    /// What was found and what was expected, without a final full stop.
+    /// Text of what was found and what was expected, without a final full stop.
     pub text: Box<str>,
     /// The error is that of an operation in this context: it is raised on the communicator that the context
     /// is of.

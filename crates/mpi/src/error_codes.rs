@@ -17,7 +17,7 @@ struct Entry {
     text: Vec<u8>,
 }
 
-/// What users have added. Numbers are not given twice.
+/// Error classes and codes that users have added. Numbers are not given twice.
 #[derive(Debug)]
 struct Codes {
     entries: BTreeMap<c_int, Entry>,

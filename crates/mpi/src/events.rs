@@ -31,7 +31,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its size, which is its alignment too.
+    /// Size of the element in bytes, which is its alignment too.
     pub fn bytes(self) -> usize {
         match self {
             Kind::Int => size_of::<c_int>(),
@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// What kind of event.
+/// Kind of event.
 #[derive(Debug)]
 pub struct Description {
     /// Name.
@@ -170,7 +170,7 @@ pub struct Raised {
     pub event: usize,
     /// When, in ns of the source.
     pub stamp: MPI_Count,
-    /// Its elements.
+    /// Values of its elements.
     pub values: Values,
 }
 
@@ -196,7 +196,7 @@ struct Handle {
     callbacks: [Option<Callback>; LEVELS.len()],
     dropped_handler: usize,
     dropped: MPI_Count,
-    /// What the functions of the handle got last: the dropped handler has no argument of its own.
+    /// Argument that the functions of the handle got last: the dropped handler has none of its own.
     data: usize,
     waiting: VecDeque<Raised>,
     /// Callbacks that run.
@@ -210,14 +210,14 @@ struct Table {
     /// Identities are never given twice; 0 is no handle.
     next_id: usize,
     handles: Vec<Handle>,
-    /// What callbacks that run look at.
+    /// Events that running callbacks look at.
     shown: Vec<(usize, Raised)>,
 }
 
 static TABLE: Mutex<Table> = Mutex::new(Table { next_id: 1, handles: Vec::new(), shown: Vec::new() });
 /// A bit for each event that a callback wants.
 static WANTED: AtomicU32 = AtomicU32::new(0);
-/// Something waits for the next call of MPI.
+/// Whether something waits for the next call of MPI.
 static WAITING: AtomicBool = AtomicBool::new(false);
 /// Thaws that were noticed.
 static THAWS: AtomicU32 = AtomicU32::new(0);
@@ -420,7 +420,7 @@ impl Table {
         found.ok_or(MPI_T_ERR_INVALID_HANDLE)
     }
 
-    /// What is delivered next: events before what was dropped behind them.
+    /// Takes what is delivered next: events before what was dropped behind them.
     fn next(&mut self) -> Option<Next> {
         for handle in self.handles.iter_mut().filter(|one| one.freed.is_none()) {
             if handle.callbacks[0].is_none() {
@@ -555,7 +555,7 @@ pub fn set_dropped_handler(handle: MPI_T_event_registration, address: usize) -> 
     Ok(())
 }
 
-/// What a callback looks at.
+/// Event that a callback looks at.
 ///
 /// # Errors
 /// MPI_T_ERR_NOT_INITIALIZED; MPI_T_ERR_INVALID_HANDLE when its callback has ended.

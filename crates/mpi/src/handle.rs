@@ -18,7 +18,7 @@ const fn next_generation(handle: u32) -> u32 {
     handle & !GENERATION_MASK | handle.wrapping_add(1 << INDEX_BITS) & GENERATION_MASK
 }
 
-/// What a handle names.
+/// Kind of object that a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {

@@ -19,13 +19,13 @@ type Entry = (Box<[u8]>, Box<[u8]>);
 
 static TABLE: Mutex<Slab<Info>> = Mutex::new(Slab::new(Kind::Info));
 
-/// What MPI_INFO_ENV says; the same from the first look at it.
+/// Content of MPI_INFO_ENV; the same from the first look at it.
 static ENVIRONMENT: LazyLock<Info> = LazyLock::new(|| Info::of_start(None));
 
 /// How many ranks the job has.
 static RANKS: OnceLock<usize> = OnceLock::new();
 
-/// What a file of the process shows of how it was started.
+/// File of the process that shows how it was started.
 const COMMAND_LINE: &str = "/proc/self/cmdline";
 
 impl Info {

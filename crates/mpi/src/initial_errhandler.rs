@@ -29,7 +29,7 @@ pub(crate) fn handler() -> MPI_Errhandler {
     entry().1
 }
 
-/// Its name.
+/// Name of the initial error handler.
 pub(crate) fn name() -> &'static str {
     entry().0
 }

@@ -1,4 +1,4 @@
-//! Who uses the library: the world model (MPI_Init to MPI_Finalize) and sessions (MPI 11.2 and 11.3), in any
+//! Users of the library: the world model (MPI_Init to MPI_Finalize) and sessions (MPI 11.2 and 11.3), in any
 //! order and at the same time. A process takes its place in the job once, for the first of them; it leaves
 //! when the world model has ended and no session is open, or, if there never was a world model, when the
 //! process ends, for it may open another session until then. In a job on one node it comes back for a session

@@ -1,4 +1,4 @@
-//! What an exported function does with a null pointer where the standard wants a place or an array; the
+//! Errors of exported functions for a null pointer where the standard wants a place or an array; the
 //! checks are generated from `bindings/mpi/nulls.txt`.
 
 use core::ffi::{CStr, c_int};

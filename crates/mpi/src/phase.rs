@@ -31,7 +31,7 @@ pub(crate) fn arm() {
     let _ = PHASE.compare_exchange(RUNNING, PENDING, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// What waited is being shown: the next call takes the fast way in again.
+/// Lets the next call take the fast way in again: what waited is being shown.
 pub(crate) fn disarm() {
     let _ = PHASE.compare_exchange(PENDING, RUNNING, Ordering::Relaxed, Ordering::Relaxed);
 }

@@ -44,11 +44,11 @@ pub struct Process {
     pub wins: Windows,
     /// Files.
     pub files: Files,
-    /// What this process was promised and told: threads, sessions, its place among programs.
+    /// Environment that this process was promised and told: threads, sessions, its place among programs.
     pub env: Environment,
     /// How persistent requests start.
     pub persistents: persistents::Persistents,
-    /// What the checker knows, when there is one.
+    /// State of the checker, when there is one.
     pub check: Option<Box<crate::check::state::Check>>,
 }
 
@@ -72,7 +72,7 @@ unsafe impl Sync for Cell {}
 #[derive(Debug)]
 pub struct Guard {
     process: *mut Process,
-    /// What all interfaces of the process share.
+    /// State that all interfaces of the process share.
     pub rank: LockedRank,
 }
 
@@ -150,8 +150,8 @@ pub(crate) fn come_back() {
     crate::events::arm();
 }
 
-/// So long a fork waits for a thread that is in the library, so that the child's copy of the state is whole.
-/// It may have interrupted its own thread there, which it cannot wait for.
+/// Limit of a fork's wait for a thread in the library, so that the child's copy of the state is whole.
+/// The fork may have interrupted its own thread there, which it cannot wait for.
 const FORK_PATIENCE: Duration = Duration::from_millis(20);
 
 thread_local! {

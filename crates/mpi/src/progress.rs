@@ -1,5 +1,5 @@
-//! What an operation that may wait is given of its process: the messages, the right to use the rank, and
-//! waits that make progress. No owner needs to know the process for that, nor how progress is made.
+//! Parts of its process that an operation that may wait is given: the messages, the right to use the rank,
+//! and waits that make progress. No owner needs to know the process for that, nor how progress is made.
 //!
 //! A wait gives the lock back between polls, so an operation has nothing of the process borrowed while it
 //! waits: it takes its values out first, and its owner puts the result in afterwards.

@@ -20,7 +20,7 @@ use crate::request::extra::Extra;
 /// A message whose type signature is not that of the receive that took it.
 #[derive(Clone, Copy, Debug)]
 pub struct Suspect {
-    /// What the sender says of its data.
+    /// Signature that the sender gives of its data.
     pub word: SignatureWord,
     /// Bytes of the message.
     pub bytes: usize,
@@ -29,13 +29,13 @@ pub struct Suspect {
 /// A send that has been started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Started {
-    /// It is finished already.
+    /// Send that is finished already.
     Done,
-    /// This request finishes it.
+    /// Request that finishes it.
     Pending(u32),
 }
 
-/// What a request handle names.
+/// Meaning of a request handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     /// MPI_REQUEST_NULL.
@@ -84,7 +84,7 @@ pub struct Request {
     pub kind: RequestKind,
     /// Finished; the outcome stands here.
     pub done: bool,
-    /// What happens when it is done.
+    /// Action when it is done.
     pub when_done: WhenDone,
     /// A receive or send of contiguous data that owns nothing: no map, no group, nothing extra.
     pub is_plain: bool,
@@ -92,7 +92,7 @@ pub struct Request {
     pub buffer: Buffer,
     /// Group that `peer` is a rank of, when it is not the world's.
     pub group: Option<Rc<Group>>,
-    /// What only some requests have.
+    /// State that only some requests have.
     pub extra: Option<Box<Extra>>,
     /// Number under which the receive was told to its sender; 0 when it was not.
     pub rtr: u64,
@@ -121,11 +121,11 @@ pub enum RequestKind {
     Collective,
 }
 
-/// What happens to a request when it is done.
+/// Action on a request that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum WhenDone {
-    /// Its outcome stays for a call that completes it.
+    /// Keeps its outcome for a call that completes it.
     Keep,
     /// The user has freed it: it goes.
     Free,
@@ -137,7 +137,7 @@ pub enum WhenDone {
 #[derive(Debug)]
 pub struct Requests {
     slab: Slab<Request>,
-    /// Those that are done and for which a schedule waits, in the order in which they were done.
+    /// Requests that are done and for which a schedule waits, in the order in which they were done.
     awaited: VecDeque<u32>,
 }
 
@@ -265,7 +265,7 @@ impl Request {
     }
 }
 
-/// What a status says, decoded.
+/// Content of a status, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Rank of the sender in the communicator.
@@ -285,7 +285,7 @@ impl Outcome {
     pub const EMPTY: Outcome =
         Outcome { source: MPI_ANY_SOURCE, tag: MPI_ANY_TAG, error: MPI_SUCCESS, bytes: 0, cancelled: false };
 
-    /// What a receive from MPI_PROC_NULL yields (3.10).
+    /// Outcome of a receive from MPI_PROC_NULL (3.10).
     pub const PROC_NULL: Outcome = Outcome { source: MPI_PROC_NULL, ..Outcome::EMPTY };
 
     /// Writes source, tag, length and cancellation to a status of the user, leaving MPI_ERROR alone.

@@ -13,7 +13,7 @@ use crate::handle::{Kind, Slab};
 /// The process sets that there are.
 pub(crate) const PSETS: [&[u8]; 2] = [b"mpi://WORLD", b"mpi://SELF"];
 
-/// What this process was promised and told.
+/// Environment of this process: what it was promised and told.
 #[derive(Debug)]
 pub struct Environment {
     /// MPI_UNIVERSE_SIZE: how many processes the user expects.
@@ -53,7 +53,7 @@ pub struct Session {
 }
 
 impl Environment {
-    /// That of a process that starts.
+    /// Environment of a process that starts.
     pub(crate) fn new(
         universe_size: c_int,
         app_number: Option<c_int>,

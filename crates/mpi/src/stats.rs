@@ -1,4 +1,4 @@
-//! What the ranks of a job have counted, as a table at its end: `TUTTI_STATS=1`, or `TUTTI_STATS=json` for
+//! Counters of the ranks of a job, as a table at its end: `TUTTI_STATS=1`, or `TUTTI_STATS=json` for
 //! scripts.
 //!
 //! Every rank leaves its counters in its report in the segment when it leaves the job, then counts itself;
@@ -27,11 +27,11 @@ pub struct Counter {
     pub name: &'static str,
     /// Head of the column in the table.
     pub head: &'static str,
-    /// What is counted.
+    /// Description of what is counted.
     pub meaning: &'static str,
     /// The category it belongs to, by name.
     pub category: &'static str,
-    /// Its value.
+    /// Value of the counter.
     pub value: fn(&Counters) -> u64,
 }
 
@@ -139,7 +139,7 @@ const REMOTE_BYTES: usize = 10;
 /// When this process entered its job.
 static STARTED: OnceLock<Instant> = OnceLock::new();
 
-/// What the user wants to see.
+/// Form in which the user wants the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Table,
@@ -180,7 +180,7 @@ pub fn leave(engine: &Engine, rank: &LockedRank) {
     }
 }
 
-/// What the environment asks for; one rank of a node complains of what it does not understand.
+/// Form that the environment asks for; one rank of a node complains of what it does not understand.
 fn wanted(complains: bool) -> Option<Form> {
     let text = std::env::var_os("TUTTI_STATS")?;
     match text.to_str() {
@@ -228,7 +228,7 @@ fn wrong_records() -> Vec<(Wrong, u64)> {
     Wrong::ALL.into_iter().map(|reason| (reason, wrong::counted(reason))).collect()
 }
 
-/// What has become of the datagrams of one rank, and of the operations and records that were refused.
+/// Line about the datagrams of one rank, and the operations and records that were refused.
 fn network_line(form: Form, rank: usize, traffic: &Traffic, refused_here: &Refused) -> String {
     let Traffic { out, taken, refused, unknown_senders, dropped, probes, forged, duplicates, gaps, made } =
         traffic;
@@ -272,7 +272,7 @@ fn network_line(form: Form, rank: usize, traffic: &Traffic, refused_here: &Refus
     }
 }
 
-/// What one rank has left.
+/// Counts that one rank has left.
 #[derive(Debug)]
 struct Row {
     rank: usize,

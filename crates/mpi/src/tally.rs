@@ -1,4 +1,4 @@
-//! What the process has done outside of the engine, as plain counts: collective operations by algorithm and
+//! Plain counts of what the process has done outside of the engine: collective operations by algorithm and
 //! accesses to files. The code that does it adds, under the process lock or around a system call; `variables`
 //! shows it to tools. It must never allocate, lock or fail.
 

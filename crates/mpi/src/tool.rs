@@ -43,9 +43,9 @@ struct Handle {
     id: usize,
     session: usize,
     variable: Variable,
-    /// What was counted while it was started, without the present stretch.
+    /// Count while it was started, without the present stretch.
     counted: u64,
-    /// What the counter was at the present start; none while it is stopped.
+    /// Value of the counter at the present start; none while it is stopped.
     started_at: Option<u64>,
 }
 
@@ -184,7 +184,7 @@ pub fn free_handle(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> An
     })
 }
 
-/// What a tool does with a handle, or with all handles of a session.
+/// Action of a tool on a handle, or on all handles of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Counts from now on.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::abi::*;
 
-/// What a call of the interface gives: a code of its own chapter is no error class of a communicator.
+/// Result of a call of the interface: a code of its own chapter is no error class of a communicator.
 pub type Answer<T = ()> = Result<T, c_int>;
 
 /// How many more calls of MPI_T_init_thread than of MPI_T_finalize. Changed under the lock of the table; read

@@ -10,7 +10,7 @@ pub trait Number: Copy + TryFrom<i128> {
     /// As a large count.
     fn wide(self) -> i64;
 
-    /// What stands for a result that this type cannot hold.
+    /// Value for a result that this type cannot hold.
     const UNDEFINED: Self;
 
     /// A result, or MPI_UNDEFINED when it does not fit.

@@ -1,4 +1,4 @@
-//! What a function does whose body is not written.
+//! Error of a function whose body is not written.
 
 use core::ffi::{CStr, c_int};
 

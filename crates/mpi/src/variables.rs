@@ -15,9 +15,9 @@ use tutti_runtime::rank::LockedRank;
 /// How a variable behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// It grows; a handle counts from its start.
+    /// Grows; a handle counts from its start.
     Counter,
-    /// What is so now; it is neither started, stopped nor written.
+    /// Value at present; it is neither started, stopped nor written.
     Level,
 }
 
@@ -36,7 +36,7 @@ impl Class {
 pub struct Variable {
     /// Name.
     pub name: &'static str,
-    /// What it says.
+    /// Description of its value.
     pub meaning: &'static str,
     /// The category it belongs to, by name.
     pub category: &'static str,
@@ -53,7 +53,7 @@ enum Value {
 }
 
 impl Variable {
-    /// Its value.
+    /// Value of the variable.
     pub fn value(&self, engine: &Engine, rank: &LockedRank) -> u64 {
         match self.value {
             Value::Counted(counter) => (COUNTERS[counter].value)(&engine.counted()),
@@ -93,7 +93,7 @@ macro_rules! refused {
 const QUEUES: &str = "tutti.queues";
 const FILES: &str = "tutti.files";
 
-/// Those that are no counters of [`COUNTERS`].
+/// Variables that are no counters of [`COUNTERS`].
 static MORE: [Variable; 19] = [
     Variable {
         name: "posted_length",

@@ -1,4 +1,4 @@
-//! What a thread in a call of MPI waits for ([`Goal`]), and how that is described to an onlooker if all
+//! Goal of a thread that waits in a call of MPI ([`Goal`]), and how that is described to an onlooker if all
 //! threads sleep ([`tutti_runtime::sleep`]).
 //!
 //! A goal becomes one alternative, or several of which one is enough. A collective operation that was started
@@ -22,12 +22,12 @@ use tutti_shm::window_lock::{Ticket, WindowLock};
 /// Names ranks of the world to the function that it is given.
 pub(crate) type Members<'a> = dyn Fn(&mut dyn FnMut(u32)) + 'a;
 
-/// What a thread waits for, as it is told to an onlooker if the thread sleeps.
+/// Goal of a thread that waits, as it is told to an onlooker if the thread sleeps.
 #[derive(Clone, Copy)]
 pub enum Goal<'a> {
-    /// This request.
+    /// End of this request.
     Request(u32),
-    /// This request and then all of these, as far as they are active.
+    /// End of this request and then of all of these, as far as they are active.
     All(u32, &'a [MPI_Request]),
     /// One of these requests, each with its place in an array.
     Any(&'a [(usize, u32)]),
@@ -68,7 +68,7 @@ pub enum Goal<'a> {
         /// The ticket.
         ticket: Ticket,
     },
-    /// What a rank of another node does by itself, or the lock that it grants.
+    /// Action of a rank of another node by itself, or the lock that it grants.
     OtherNode {
         /// Context of the window's communicator.
         context: u32,
@@ -79,11 +79,11 @@ pub enum Goal<'a> {
     },
     /// All requests that have not ended of which this function says so.
     Pending(&'a dyn Fn(&Request) -> bool),
-    /// Something that is no rank, and that no rank need end.
+    /// Goal other than a rank, which no rank need end.
     Outside(Outside),
 }
 
-/// What is waited for that is no rank. No deadlock follows from such a wait.
+/// Goal of a wait that is no rank. No deadlock follows from such a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
     /// The lock of a range of a file.
@@ -157,7 +157,7 @@ impl Description<'_, '_> {
         self.report.put_alternative(|report| put_parts(&mut Description { process, report }));
     }
 
-    /// What another launch can end is nothing that a rank need end: no deadlock follows from it.
+    /// Puts a wait. What another launch can end is nothing that a rank need end: no deadlock follows from it.
     fn put(&mut self, wait: Wait) {
         let engine = &self.process.engine;
         let of_guest = match wait.what {

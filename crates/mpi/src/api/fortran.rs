@@ -1,5 +1,6 @@
-//! What the Fortran bindings need of this library beyond the functions of C: array sections, and the language
-//! of attributes. They find it by name, so they also load over another library of the binary interface.
+//! Functions that the Fortran bindings need of this library beyond those of C: array sections, and the
+//! language of attributes. The bindings find them by name, so they also load over another library of the
+//! binary interface.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::rc::Rc;
@@ -48,7 +49,7 @@ pub struct Caller {
     function: *const c_char,
     /// Kind of the object: a number of [`Caller::object`].
     kind: c_int,
-    /// Its handle.
+    /// Handle of the object.
     object: usize,
 }
 

@@ -10,14 +10,14 @@ use crate::point_to_point;
 use crate::progress::Progress;
 use crate::request::Outcome;
 
-/// What a probe found, as a status.
+/// Makes the status of a message that a probe found.
 fn outcome(call: &impl HasComms, comm: MPI_Comm, found: Found) -> Result<Outcome> {
     let source =
         call.comms().find(comm)?.peers().rank_of(found.source).map_or(MPI_ANY_SOURCE, |rank| rank as c_int);
     Ok(Outcome { source, tag: found.tag, bytes: found.bytes, ..Outcome::EMPTY })
 }
 
-/// What has come.
+/// Looks for a message that has come, and gives its status.
 fn probed(
     call: &mut (impl Progress + HasComms),
     comm: MPI_Comm,

@@ -430,7 +430,7 @@ pub unsafe fn MPI_Testsome(
     })
 }
 
-/// What a request that is done, or was never started, tells by its status.
+/// Status of a request that is done, or was never started.
 pub(super) struct Told(Named, Outcome);
 
 impl Output<MPI_Status> for Told {
@@ -446,7 +446,7 @@ impl Output<MPI_Status> for Told {
     }
 }
 
-/// What a done request tells, without completing it.
+/// Outcome of a done request, without completing it.
 fn outcome(call: &mut impl Progress, named: Named) -> Outcome {
     match named {
         Named::Pending(index) => compound::peek_outcome(call, index),

@@ -172,7 +172,7 @@ pub(super) fn count() -> Result<usize> {
     Ok(PSETS.len())
 }
 
-/// What is known of a process set: how many processes it has.
+/// Info of a process set: how many processes it has.
 pub(super) fn set_info(comms: &Comms, name: &[u8]) -> Result<MPI_Info> {
     let mut known = Info::default();
     known.set(b"mpi_size", process_set(comms, name)?.size().to_string().as_bytes());

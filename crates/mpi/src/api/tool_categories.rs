@@ -67,7 +67,7 @@ unsafe fn put_indices<I: Iterator<Item = c_int>>(
     MPI_SUCCESS
 }
 
-/// What a category is.
+/// Describes a category.
 #[inline]
 pub unsafe fn MPI_T_category_get_info(
     cat_index: c_int,

@@ -99,7 +99,7 @@ fn datatype(kind: Kind) -> MPI_Datatype {
     }
 }
 
-/// What an event is (15.3.8). Its enumeration has the names of its elements.
+/// Describes an event (15.3.8). Its enumeration has the names of its elements.
 #[inline]
 pub unsafe fn MPI_T_event_get_info(
     event_index: c_int,
@@ -147,7 +147,7 @@ pub unsafe fn MPI_T_event_get_info(
     MPI_SUCCESS
 }
 
-/// What a source of events is (15.3.8).
+/// Describes a source of events (15.3.8).
 #[inline]
 pub unsafe fn MPI_T_source_get_info(
     source_index: c_int,
@@ -214,7 +214,7 @@ fn enumeration(enumtype: MPI_T_enum) -> Answer<&'static Description> {
     enumtype.0.checked_sub(1).and_then(|index| EVENTS.get(index)).ok_or(MPI_T_ERR_INVALID)
 }
 
-/// What an enumeration is (15.3.5): one for each event, with an item for each element.
+/// Describes an enumeration (15.3.5): one for each event, with an item for each element.
 #[inline]
 pub unsafe fn MPI_T_enum_get_info(
     enumtype: MPI_T_enum,

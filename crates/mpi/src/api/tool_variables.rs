@@ -119,7 +119,7 @@ pub(super) unsafe fn give<T>(answer: Answer<T>, place: *mut T) -> c_int {
     }
 }
 
-/// What a control variable is (15.3.6).
+/// Describes a control variable (15.3.6).
 #[inline]
 pub unsafe fn MPI_T_cvar_get_info(
     cvar_index: c_int,
@@ -164,7 +164,7 @@ pub unsafe fn MPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_
     MPI_SUCCESS
 }
 
-/// What a performance variable is (15.3.7).
+/// Describes a performance variable (15.3.7).
 #[inline]
 pub unsafe fn MPI_T_pvar_get_info(
     pvar_index: c_int,

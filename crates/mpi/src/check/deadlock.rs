@@ -45,7 +45,7 @@ impl Inspection<'_> {
         self.engine.job.report(self.engine.job.rank())
     }
 
-    /// What this rank waits for: "MPI_Recv: for a message from rank 1 with tag 7 on MPI_COMM_WORLD".
+    /// Describes the wait of this rank: "MPI_Recv: for a message from rank 1 with tag 7 on MPI_COMM_WORLD".
     fn waits_text(&self) -> String {
         let is_pending = |request: &Request| {
             !request.done && matches!(request.kind, RequestKind::Send | RequestKind::Receive)

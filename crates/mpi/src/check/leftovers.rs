@@ -1,4 +1,4 @@
-//! What is left when the program ends MPI: messages that nobody received, requests that nobody completed,
+//! Leftovers of a program that ends MPI: messages that nobody received, requests that nobody completed,
 //! handles that nobody freed.
 //!
 //! MPI_Finalize is collective, so all ranks meet here: after that everything that was sent has been sent.

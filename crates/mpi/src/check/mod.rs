@@ -38,7 +38,7 @@ use state::Check;
 
 /// Exit status of a job that the checker ends.
 const STATUS: i32 = 3;
-/// What the report of a rank says that does not wait.
+/// Beginning of the report of a rank that does not wait.
 const LAST_CALL: &str = "its last call was ";
 /// Findings that a rank says; more of them would hide the first.
 const FINDINGS_MAX: usize = 20;

@@ -1,5 +1,5 @@
-//! What a rank tells the others about a collective call: function, root, operation, data; and what does not
-//! match in the records of all.
+//! Records of collective calls, which ranks tell each other: function, root, operation, data; and the search
+//! for what does not match in the records of all.
 //!
 //! Data are said piece by piece: what a rank sends to each other one and what it expects from each. So one
 //! rule covers all functions: what `i` sends to `j` must be what `j` expects from `i` (MPI 6.1: the
@@ -37,12 +37,12 @@ pub fn words(ranks: usize) -> usize {
     PIECES_AT + ranks * PIECE_WORDS
 }
 
-/// Who says the record.
+/// Rank that says the record.
 #[derive(Clone, Copy, Debug)]
 pub struct Speaker {
     /// Rank in the communicator.
     pub me: usize,
-    /// Its ranks.
+    /// Number of ranks in the communicator.
     pub ranks: usize,
     /// Whether it is an intercommunicator, of whose data nothing is said.
     pub is_inter: bool,
@@ -235,7 +235,7 @@ impl Piece {
     }
 }
 
-/// What does not match in the records of all ranks: what it is, and details; none when all is well.
+/// Finds what does not match in the records of all ranks: what it is, and details; none when all is well.
 pub fn mismatch(records: &[Record]) -> Option<(&'static str, Vec<String>)> {
     let differs = |word: usize| {
         let mut said = records.iter().map(|record| record.0[word]).filter(|&number| number != 0);

@@ -1,11 +1,11 @@
-//! What the checker keeps between calls.
+//! State of the checker between calls.
 
 use core::ffi::CStr;
 use std::collections::HashSet;
 
 use crate::handle::Slab;
 
-/// What the checker knows.
+/// State of the checker.
 #[derive(Debug)]
 pub struct Check {
     /// Which call made the objects of each kind; see [`Counts`].
@@ -13,7 +13,7 @@ pub struct Check {
     /// The call before the one that is being entered.
     pub(super) last_call: &'static CStr,
     pub(super) said: HashSet<String>,
-    /// Its own waiting.
+    /// State of this rank's own waiting.
     pub(super) waiting: Waiting,
 }
 
@@ -53,7 +53,7 @@ impl Counts {
 }
 
 impl Check {
-    /// Nothing yet.
+    /// Makes an empty state.
     pub(super) fn new() -> Self {
         Check {
             kept: Default::default(),
@@ -64,7 +64,7 @@ impl Check {
     }
 }
 
-/// What this rank knows of its own waiting in the call that it is in.
+/// State of this rank's own waiting in the call that it is in.
 #[derive(Debug, Default)]
 pub struct Waiting {
     /// When the call began to wait, in library time: who is frozen does not wait.

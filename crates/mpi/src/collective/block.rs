@@ -31,7 +31,7 @@ use crate::engine::Engine;
 use crate::progress::Progress;
 use crate::wait_goal::Goal;
 
-/// What rank 0 says when there is no free block.
+/// Answer of rank 0 when there is no free block.
 pub(super) const NO_BLOCK: u32 = u32::MAX;
 /// Looks at a flag before anything else is done; more ranks than cores: one.
 const FIRST_LOOKS: u32 = 400;
@@ -141,7 +141,7 @@ impl Block {
         operation
     }
 
-    /// This member's slot for `bytes` bytes, when nobody reads its former content any more.
+    /// Slot of this member for `bytes` bytes, when nobody reads its former content any more.
     #[inline(always)]
     pub fn prepare(&self, call: &mut impl Progress, operation: u64, bytes: usize) -> *mut u8 {
         let (before, readers) = self.published[(operation & 1) as usize].get();

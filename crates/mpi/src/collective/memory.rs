@@ -25,7 +25,7 @@ thread_local! {
 }
 
 impl Memory {
-    /// So many bytes, with no meaningful content.
+    /// Memory of `bytes` bytes, without meaningful content.
     pub(crate) fn new(bytes: usize) -> Self {
         let units = bytes.div_ceil(size_of::<Unit>());
         let mut memory = kept(units).unwrap_or_else(|| Vec::with_capacity(units));

@@ -139,7 +139,7 @@ impl Reducer {
         Reducer { apply: Apply::Kernel(kernel), commutative, datatype: datatype.elements(), handle: MPI_INT }
     }
 
-    /// Its name; of several operations that do the same with these elements the first.
+    /// Name of the operation; of several that do the same with these elements the first.
     pub fn operation_name(&self) -> &'static str {
         let Apply::Kernel(mine) = self.apply else { return "an operation of the program" };
         let is_mine = |op: MPI_Op| {
@@ -149,8 +149,8 @@ impl Reducer {
         PREDEFINED.iter().find(|entry| is_mine(entry.0)).map_or("an operation", |entry| entry.1)
     }
 
-    /// What a program of this operation relies on beyond the standard (6.9.2): operation and datatype. None
-    /// for most.
+    /// Extension of the standard (6.9.2) that a program of this operation relies on: operation and datatype.
+    /// None for most.
     pub fn beyond_standard(&self) -> Option<(&'static str, MPI_Datatype)> {
         let name = self.operation_name();
         let is_logical = matches!(name, "MPI_LAND" | "MPI_LOR" | "MPI_LXOR");

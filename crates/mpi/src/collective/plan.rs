@@ -26,7 +26,7 @@ pub struct Place {
 pub struct Plan {
     /// The steps.
     pub schedule: Schedule,
-    /// This process's rank in the local group.
+    /// Rank of this process in the local group.
     pub me: usize,
     pub(super) local: Rc<Group>,
     pub(super) remote: Option<Rc<Group>>,

@@ -21,11 +21,11 @@ use tutti_datatype::Buffer;
 /// Messages of this size that go both ways at the same time are fetched by their receivers.
 const FETCH_BYTES_MIN: usize = 32 << 10;
 
-/// What a schedule can do next.
+/// State of a schedule when no further step can be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Advance {
     Finished,
-    /// This request must be done first.
+    /// Request that must be done first.
     Blocked(u32),
 }
 

@@ -52,7 +52,7 @@ pub struct Schedule {
 pub type Operation = usize;
 
 #[derive(Debug)]
-/// What a schedule does next.
+/// Step of a schedule.
 pub(super) enum Step {
     Send { to: u32, buffer: Buffer },
     Receive { from: u32, buffer: Buffer },

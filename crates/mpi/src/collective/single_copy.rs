@@ -23,7 +23,7 @@ const TRIED: usize = 16;
 /// Shares are cut at pages: the kernel copies page by page.
 const PAGE_BYTES: usize = 4096;
 
-/// What became of an operation.
+/// Result of an operation that was tried by single copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// All members have their results.
@@ -116,7 +116,7 @@ fn agree(call: &mut impl Progress, block: &Block, done: bool) -> bool {
     all
 }
 
-/// What a member says of its data.
+/// Description that a member gives of its data.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Data {

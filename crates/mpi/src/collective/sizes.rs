@@ -29,7 +29,7 @@ const MANY: usize = 128;
 const MANY_EXCHANGE_BYTES_MIN: usize = 512;
 
 impl Limits {
-    /// What was measured to be best. Every turn of the slots brings all ranks together, which costs little
+    /// Limits measured to be best. Every turn of the slots brings all ranks together, which costs little
     /// while each has a core and a switch of processes each otherwise; what every rank reads from every other
     /// grows with their number.
     pub fn new(ranks: usize, oversubscribed: bool) -> Self {

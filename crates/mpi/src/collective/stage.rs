@@ -13,9 +13,9 @@ pub struct Stage {
 #[derive(Debug)]
 struct Copy {
     section: Elements,
-    /// What the operation reads and writes.
+    /// Address of the copy that the operation reads and writes.
     at: *mut u8,
-    /// What stood in the section when the operation began; none where it only reads.
+    /// Content of the section when the operation began; none where it only reads.
     before: Option<*mut u8>,
     _memory: [Memory; 2],
 }

@@ -1,4 +1,4 @@
-//! What a communicator keeps for its collective operations: the tags of its schedules, and its block in the
+//! State of a communicator for its collective operations: the tags of its schedules, and its block in the
 //! shared segment.
 
 use std::cell::Cell;
@@ -42,7 +42,7 @@ impl Default for Collectives {
 
 /// Block of MPI_COMM_WORLD.
 pub(super) const WORLD_BLOCK: usize = 0;
-/// What a communicator keeps for its collective operations.
+/// State of a communicator for its collective operations.
 #[derive(Debug, Default)]
 pub struct State {
     /// How many schedules this process has run on the communicator, and how many it has started; all ranks
@@ -57,7 +57,7 @@ pub(super) enum Place {
     /// No collective operation yet.
     #[default]
     Unknown,
-    /// This block.
+    /// Block where they meet.
     Block(Rc<Block>),
     /// Messages only.
     Messages,
@@ -66,18 +66,18 @@ pub(super) enum Place {
 /// How a collective operation is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// It returns when it is done.
+    /// Returns when it is done.
     Blocking,
-    /// It leaves a request.
+    /// Leaves a request.
     Started,
 }
 
-/// Who reads a slot.
+/// Readers of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
     /// Every member.
     All,
-    /// This member.
+    /// Member that alone reads it, by its index.
     One(usize),
 }
 
@@ -85,7 +85,7 @@ pub enum Readers {
 #[derive(Debug)]
 pub struct Block {
     pub(super) index: usize,
-    /// This member.
+    /// Index of this member.
     pub me: usize,
     /// The members in order, as world ranks.
     pub(super) group: Rc<Group>,
@@ -97,12 +97,12 @@ pub struct Block {
     pub(super) sequence: Cell<u64>,
     /// All members have arrived at this operation, so they have finished every earlier one.
     pub(super) synced: Cell<u64>,
-    /// What this member's two slots were last published for.
+    /// Operations that this member's two slots were last published for, and their readers.
     pub(super) published: [Cell<(u64, Readers)>; 2],
     pub(super) looks: u32,
     /// More ranks than cores.
     pub is_oversubscribed: bool,
-    /// What goes through the block.
+    /// Limits of what goes through the block.
     pub limits: super::sizes::Limits,
     /// Whether members may copy from each other's memories.
     pub right: Cell<Right>,
@@ -128,7 +128,7 @@ impl State {
     }
 }
 
-/// What is known of single copies among the members of a communicator; all know the same.
+/// Right to single copies among the members of a communicator, as far as it is known; all know the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Right {
     /// Not tried yet.
@@ -136,6 +136,6 @@ pub enum Right {
     Unknown,
     /// The kernel allows them.
     Granted,
-    /// It does not, to at least one member.
+    /// The kernel refuses them, to at least one member.
     Refused,
 }

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::handle::NONE;
 use crate::request::{Outcome, Request, RequestKind, Started};
 
-/// What a task has done.
+/// Result of a task.
 #[derive(Debug, Default)]
 pub struct Done {
     /// Bytes of the user's data.
@@ -37,7 +37,7 @@ pub struct Task {
     turn: Rc<Turn>,
 }
 
-/// What a task works with while it runs.
+/// State that a task works with while it runs.
 #[derive(Debug)]
 pub struct Turn {
     engine: Cell<Option<NonNull<Engine>>>,

@@ -17,7 +17,7 @@ pub use reductions::{Reduction, ReductionArguments};
 
 mod reductions;
 
-/// What one process is to do. The fields are the arguments of the call, named in the variant.
+/// Work of one process. The fields are the arguments of the call, named in the variant.
 #[allow(missing_docs)]
 #[derive(Debug)]
 pub enum Work {
@@ -50,13 +50,13 @@ pub enum Work {
 /// The root of a rooted operation, as this process sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Root {
-    /// This rank of an intracommunicator.
+    /// Rank of an intracommunicator.
     Local(usize),
-    /// This process, in an intercommunicator (MPI_ROOT).
+    /// The process itself, in an intercommunicator (MPI_ROOT).
     Myself,
     /// Another process of this process's group (MPI_PROC_NULL): nothing to do.
     NoRank,
-    /// This rank of the remote group.
+    /// Rank of the remote group.
     Remote(usize),
 }
 
@@ -69,7 +69,7 @@ pub enum Pieces {
         at: *mut u8,
         /// Elements in each.
         count: usize,
-        /// Their type.
+        /// Type of the elements.
         datatype: Elements,
     },
     /// Any pieces.
@@ -269,7 +269,7 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Those of a call on a communicator.
+    /// Arguments of a call on a communicator.
     ///
     /// # Errors
     /// MPI_ERR_COMM.

@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::request::{Request, RequestKind, Started};
 use crate::wait_goal::Goal;
 
-/// Who takes part, and where the messages go.
+/// Members of an agreement, and where the messages go.
 #[derive(Clone, Debug)]
 pub struct Meeting {
     /// World ranks, in the same order on all of them.

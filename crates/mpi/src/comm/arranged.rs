@@ -42,7 +42,7 @@ impl Comms {
         }
     }
 
-    /// This process's edges of a distributed graph.
+    /// Edges of this process in a distributed graph.
     ///
     /// # Errors
     /// MPI_ERR_COMM; MPI_ERR_TOPOLOGY when it has none.

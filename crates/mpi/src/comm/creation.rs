@@ -16,7 +16,7 @@ use crate::progress::Progress;
 /// The context of a communicator whose dup is on its way.
 pub(super) const NOT_YET: u32 = u32::MAX;
 
-/// What a process of a parent tells the others about the communicator that it wants to be in.
+/// Proposal of a process of a parent to the others, about the communicator that it wants to be in.
 #[derive(Clone, Copy, Debug)]
 struct Proposal {
     /// Which new communicator; `None` for none.

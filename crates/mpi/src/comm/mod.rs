@@ -42,7 +42,7 @@ pub use topology::{Edges, Graph, Grid, Topology, balance};
 pub struct Comm {
     /// Context of point-to-point messages; see [`Channel`] for its others.
     pub context: u32,
-    /// This process's rank in the local group.
+    /// Rank of this process in the local group.
     pub rank: usize,
     /// The local group.
     pub group: Rc<Group>,
@@ -54,18 +54,18 @@ pub struct Comm {
     pub errhandler: MPI_Errhandler,
     /// Name given by the user.
     pub name: Vec<u8>,
-    /// What users cache on it.
+    /// Attributes that users cache on it.
     pub attributes: attributes::Set,
     /// Hints given by the user that we know.
     pub hints: Info,
-    /// Who is whose neighbour, if somebody has said so.
+    /// Topology: who is whose neighbour, if somebody has said so.
     pub topology: Option<Rc<Topology>>,
     /// How many agreements over [`Channel::Creation`] this process has begun; the tag of their messages.
     pub creations: i32,
-    /// It goes back to a group of a session: of the environment's attributes it has the tags' bound only
-    /// (9.1.2).
+    /// Whether it goes back to a group of a session: of the environment's attributes it then has the tags'
+    /// bound only (9.1.2).
     pub of_session: bool,
-    /// That session, where it is known.
+    /// Session that it goes back to, where it is known.
     pub origin: Option<Rc<Origin>>,
     /// The buffer for buffered sends that is attached to it.
     pub buffer: Option<Attached>,
@@ -111,7 +111,7 @@ pub enum Channel {
     Creation = 2,
     /// The same for calls with a tag of the user, which is the message's tag.
     TaggedCreation = 3,
-    /// What a partitioned send tells its receiver before its first message.
+    /// Introduction of a partitioned send to its receiver, before its first message.
     Introduction = 4,
     /// Partitions; their numbers are the tags.
     Partitions = 5,

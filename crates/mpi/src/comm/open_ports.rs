@@ -13,7 +13,7 @@ type Published = (UserName, Option<ClusterName>);
 /// The ports of this process.
 #[derive(Debug, Default)]
 pub struct Ports {
-    /// Those that are open, by their numbers.
+    /// Ports that are open, by their numbers.
     pub(super) open: RefCell<HashMap<i32, Rc<Port>>>,
     /// Number of the last port.
     pub(super) last_port: Cell<i32>,
@@ -39,7 +39,7 @@ impl Ports {
     }
 }
 
-/// What a port and its task share.
+/// State that a port and its task share.
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) is_open: Cell<bool>,
@@ -51,8 +51,8 @@ pub(super) struct Port {
 pub(super) struct Connection {
     /// World rank of the connecting root.
     pub(super) from: u32,
-    /// Its number there.
+    /// Number of the connection at that root.
     pub(super) number: u32,
-    /// That root stands behind the opener of the port, on both sides alike.
+    /// Whether that root stands behind the opener of the port, on both sides alike.
     pub(super) is_behind: bool,
 }

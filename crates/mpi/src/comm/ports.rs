@@ -57,7 +57,7 @@ impl Connection {
     }
 }
 
-/// What stands in the name of a port.
+/// Content of the name of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name {
     /// World rank of the opener in its job.
@@ -94,7 +94,7 @@ impl Name {
         *self == Name::new(job, self.number, self.address)
     }
 
-    /// What only those can make who know the opener's key.
+    /// Checksum that only those can make who know the opener's key.
     fn sum(&self) -> u64 {
         let start = key(self.key, u64::from(self.rank) << 32 | self.number as u64);
         let of_address = self.address.words().into_iter().fold(start, |sum, word| key(sum, u64::from(word)));
@@ -307,7 +307,7 @@ async fn receive_requests(port: Rc<Port>, turn: Rc<Turn>, number: i32) -> Done {
     }
 }
 
-/// What each process of a join sends first, and all that it sends, over the user's socket.
+/// Message that each process of a join sends first, and all that it sends, over the user's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Greeting {
     address: Address,

@@ -36,9 +36,9 @@ const LOCAL_NAMES: [&[u8]; 3] = [b"localhost", b"127.0.0.1", b"::1"];
 /// A program that the user wants to be started.
 #[derive(Debug)]
 pub struct Wish {
-    /// Its name.
+    /// Name of the program.
     pub command: Vec<u8>,
-    /// Its arguments without its name.
+    /// Arguments of the program, without its name.
     pub arguments: Vec<Vec<u8>>,
     /// How many processes, at most.
     pub processes: c_int,
@@ -46,7 +46,7 @@ pub struct Wish {
     pub hints: Info,
 }
 
-/// What became of the processes that were wanted: MPI_SUCCESS or a class for each.
+/// Results for the processes that were wanted: MPI_SUCCESS or a class for each.
 pub type Codes = Vec<c_int>;
 
 /// New ranks.

@@ -105,7 +105,7 @@ impl Grid {
         coordinates
     }
 
-    /// Who stands there; nobody beyond an end.
+    /// Rank at these coordinates; none beyond an end.
     pub fn rank(&self, coordinates: &[i64]) -> Option<usize> {
         let mut rank = 0;
         for (&(size, is_periodic), &at) in self.dims.iter().zip(coordinates) {
@@ -119,7 +119,7 @@ impl Grid {
         Some(rank)
     }
 
-    /// Who sends to this rank and whom it sends to, when everybody sends `disp` places along a dimension.
+    /// Source and destination of a rank, when everybody sends `disp` places along a dimension.
     pub fn shift(&self, rank: usize, dimension: usize, disp: c_int) -> (c_int, c_int) {
         let at = |distance: i64| {
             let mut coordinates: Vec<i64> = self.coordinates(rank).into_iter().map(i64::from).collect();

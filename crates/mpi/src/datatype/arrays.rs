@@ -110,7 +110,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// What this process has of `part`s that are `row` bytes apart.
+    /// Share of this process in `part`s that are `row` bytes apart.
     fn apply(&self, distribution: c_int, argument: c_int, part: &Part, row: i128) -> Result<Part> {
         let (d, gsize, processes) = (self.d, self.gsize, self.processes);
         let block = match (distribution, argument) {

@@ -45,7 +45,7 @@ pub struct Data {
     pub address: *mut c_void,
     /// Number of elements.
     pub count: i64,
-    /// Their type.
+    /// Type of the elements.
     pub datatype: MPI_Datatype,
 }
 

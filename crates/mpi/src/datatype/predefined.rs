@@ -15,7 +15,7 @@ use super::named;
 use crate::abi::*;
 use crate::check_mode;
 
-/// What MPI_2REAL and MPI_2DOUBLE_PRECISION are in Fortran where options of the compiler make such reals
+/// Type of MPI_2REAL and MPI_2DOUBLE_PRECISION in Fortran where options of the compiler make such reals
 /// larger (`tutti_table::fortran::sources`); the binary interface has no names for these pairs.
 pub const TUTTI_2LONG_DOUBLE: MPI_Datatype = MPI_Datatype(0x236);
 /// The same of REAL(16).
@@ -80,7 +80,7 @@ impl Predefined {
         }
     }
 
-    /// What the elements of such a type are.
+    /// Kind of the elements of such a type.
     #[inline(always)]
     pub fn plain_element(&self, handle: MPI_Datatype) -> Option<Element> {
         self.plain_size(handle)?;

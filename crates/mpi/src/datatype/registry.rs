@@ -47,7 +47,7 @@ impl Types {
         Ok(())
     }
 
-    /// What a type is made of, to make another one of it.
+    /// Layout of a type, to make another one of it.
     ///
     /// # Errors
     /// MPI_ERR_TYPE when the handle names none.
@@ -116,7 +116,7 @@ impl Types {
         self.predefined.find(handle)
     }
 
-    /// What the elements of a predefined type are that fill memory from their address on.
+    /// Kind of the elements of a predefined type whose elements fill memory from their address on.
     #[inline(always)]
     pub fn plain_element(&self, handle: MPI_Datatype) -> Option<Element> {
         self.predefined.plain_element(handle)

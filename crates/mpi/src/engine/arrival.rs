@@ -1,4 +1,4 @@
-//! What the engine does with an envelope that has arrived, and with a receive that finds its message waiting.
+//! Handling of an envelope that has arrived, and of a receive that finds its message waiting.
 
 use tutti_datatype::{Buffer, SignatureWord};
 use tutti_shm::envelope_ring::{Envelope, Message as RingMessage};

@@ -1,5 +1,5 @@
-//! What waits for room in front of a peer's ring or FIFO, in order, and may be withdrawn at the same cost
-//! wherever it stands.
+//! Queue of what waits for room in front of a peer's ring or FIFO, in order. Any entry may be withdrawn at
+//! the same cost, wherever it stands.
 
 use std::collections::VecDeque;
 

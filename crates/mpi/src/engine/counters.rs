@@ -1,6 +1,6 @@
-//! What the engine counts; `stats` shows it to the user.
+//! Counters of the engine; `stats` shows them to the user.
 
-/// What was counted since Init (the paper's table 5).
+/// Counts since Init (the paper's table 5).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
     /// Messages sent.
@@ -15,7 +15,7 @@ pub struct Counters {
     pub rendezvous: u64,
     /// Messages written to advertised receives (the paper's write protocol), whichever way their bytes went.
     pub remote_write: u64,
-    /// Their bytes.
+    /// Bytes of those messages.
     pub written_bytes: u64,
     /// Messages received that no receive was posted for: the paper's crossing list.
     pub unexpected: u64,

@@ -14,7 +14,7 @@ use crate::request::{Request, RequestKind};
 /// Exit status of a job that ends so: that of MPI_ERR_BUFFER.
 const STATUS: i32 = 1;
 
-/// What stands in front of the line about a buffer.
+/// Text in front of the line about a buffer.
 pub(crate) fn text(kind: RequestKind, at: *const u8, bytes: usize, driver: &str) -> String {
     let buffer = if kind == RequestKind::Receive { "receive" } else { "send" };
     format!(

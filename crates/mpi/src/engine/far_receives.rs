@@ -1,5 +1,5 @@
-//! What two ranks of different nodes know of each other's receives: those that are told ([`Offers`]), and for
-//! each pair the numbers of the race rule ([`FarWrites`]). What is done with it stands in
+//! Knowledge of two ranks of different nodes about each other's receives: those that are told ([`Offers`]),
+//! and for each pair the numbers of the race rule ([`FarWrites`]). What is done with it stands in
 //! [`super::far_write`].
 
 use tutti_runtime::wrong::Wrong;
@@ -32,7 +32,7 @@ pub(super) struct FarWrites {
 }
 
 impl Default for FarWrites {
-    /// Nothing sent, nothing told.
+    /// State of a pair before anything is sent or told.
     fn default() -> Self {
         FarWrites {
             requests: RtrSender::lasting(),

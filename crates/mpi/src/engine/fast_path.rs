@@ -21,7 +21,7 @@ pub const POLLS: u32 = 1000;
 /// Room of a receive that is started the fast path: as much as comes without being asked for.
 pub const CAPACITY_MAX: usize = LOCAL_EAGER_BYTES_MAX;
 
-/// What a look at the next message has given.
+/// Result of a look at the next message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FastPath {
     /// No message is there.

@@ -38,7 +38,7 @@ pub struct GuestMemory<'a> {
     pub(super) names: &'a mut Names,
 }
 
-/// What guests call their memory in windows that are there, each with its guest.
+/// Names that guests give their memory in windows that are there, each with its guest.
 pub(super) type Names = HashSet<(usize, Name)>;
 
 /// Records leave by the connections to guests.

@@ -36,7 +36,7 @@ pub(super) struct Guestbook {
     guests: Guests,
     state: State,
     memory: Memory,
-    /// What guests call their memory.
+    /// Names that guests give their memory.
     names: Names,
     /// First contexts of communicators with processes of a job that ends.
     broken: HashSet<u32>,
@@ -206,7 +206,7 @@ impl Engine {
         }
     }
 
-    /// What the first context of a communicator, `own` here, is for the processes of another launch. The
+    /// Sets what the first context of a communicator, `own` here, is for the processes of another launch. The
     /// starter hears of that launch, so that both get the same turns.
     pub fn set_context_of_job(&mut self, own: u32, job: u64, theirs: u32) {
         if let Some(book) = self.guests.as_deref_mut() {
@@ -217,7 +217,7 @@ impl Engine {
         }
     }
 
-    /// There are communicators with processes of these launches only.
+    /// Notes that there are communicators with processes of these launches only.
     pub fn keep_connected(&mut self, jobs: &BTreeSet<u64>) {
         let Some(book) = self.guests.as_deref_mut() else { return };
         let gone: Vec<u64> = book.connected.difference(jobs).copied().collect();

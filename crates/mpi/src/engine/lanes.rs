@@ -1,4 +1,4 @@
-//! What moves between a pair of ranks by single copies, in order of its kind.
+//! Messages that move between a pair of ranks by single copies, each kind in order.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};

@@ -1,4 +1,4 @@
-//! What n pending operations cost: n times one, whatever they wait for. Counted is how many operations the
+//! Cost of n pending operations: n times one, whatever they wait for. Counted is how many operations the
 //! engines look at (`steps`), no time.
 
 use super::message::Mode;
@@ -63,7 +63,7 @@ impl Many {
         panic!("{} sends and {} receives are not done", self.sends.len(), self.receives.len());
     }
 
-    /// What was sent has arrived, as far as it does without a receive.
+    /// Makes progress until what was sent has arrived, as far as it does without a receive.
     fn finish_arrival(&mut self) {
         while self.world.0.iter_mut().any(|engine| engine.progress(None)) {}
     }

@@ -23,7 +23,7 @@ use crate::handle::{Kind, NONE, Slab};
 use crate::request::Request;
 use posted_index::PostedIndex;
 
-/// What a probe tells.
+/// Message that a probe found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// World rank of the sender.
@@ -93,7 +93,7 @@ impl Matching {
         }
     }
 
-    /// There are more sources.
+    /// Makes room for more sources.
     pub(super) fn grow(&mut self, ranks: usize) {
         // Guests have numbers behind the room for ranks.
         if ranks <= self.posted.len() {

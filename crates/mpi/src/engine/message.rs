@@ -16,7 +16,7 @@ pub const REMOTE_EAGER_BYTES_MAX: usize = 64 << 10;
 pub const REMOTE_WRITE_BYTES_MIN: usize = REMOTE_EAGER_BYTES_MAX;
 /// Eager bytes that one sender may have waiting at one receiver.
 pub const EAGER_CREDIT_BYTES: u64 = 256 << 10;
-/// What a message counts for besides its data.
+/// Bytes that a message counts for besides its data.
 pub const EAGER_OVERHEAD_BYTES: u64 = 64;
 /// How a send may complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -112,7 +112,7 @@ pub struct Engine {
     pub job: Job,
     /// Pending and finished operations.
     pub requests: Requests,
-    /// What was counted.
+    /// Counts since Init.
     pub counters: Counters,
     peers: Peers,
     /// Peers on other nodes.
@@ -438,7 +438,7 @@ impl Engine {
         moved
     }
 
-    /// What is no small message for the oldest receive, and what is on its way.
+    /// Polls for what is no small message for the oldest receive, and for what is on its way.
     #[inline(never)]
     fn poll_slowly(&mut self, from: usize, needs_attention: bool) -> bool {
         if needs_attention {

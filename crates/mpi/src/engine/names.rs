@@ -23,7 +23,7 @@ pub enum NoAnswer {
     Gone,
 }
 
-/// What a question brings: the name of the port that was looked up.
+/// Answer to a question: the name of the port that was looked up.
 pub type Answer = Result<Vec<u8>, NoAnswer>;
 
 /// Questions between nodes.

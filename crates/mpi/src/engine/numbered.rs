@@ -1,5 +1,5 @@
-//! What waits for an answer of a peer, by the number of its message: announced sends, messages on their way
-//! through the bulk ring.
+//! Table of what waits for an answer of a peer, by the number of its message: announced sends, messages on
+//! their way through the bulk ring.
 //!
 //! A few are looked through, which is cheapest; many have an index, so that each costs the same however many
 //! there are.
@@ -9,7 +9,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::steps;
 
-/// So many are looked through before there is an index.
+/// Number of values that are looked through before there is an index.
 const SHORT: usize = 16;
 
 /// Values by number, in no order.

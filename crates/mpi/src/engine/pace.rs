@@ -27,7 +27,7 @@ const FIRST_TRIALS: u32 = 6;
 /// Picoseconds per byte of copies by two ranks before the first measurement: they vary little.
 const COPY_COST: u64 = 110;
 
-/// What was measured of one peer.
+/// Measurements of one peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     classes: [Class; CLASSES],

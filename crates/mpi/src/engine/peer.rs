@@ -1,4 +1,4 @@
-//! What the engine keeps for one peer: rings, what could not be sent yet, what streams out and in.
+//! State of the engine for one peer: rings, what could not be sent yet, what streams out and in.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -60,7 +60,7 @@ impl Peers {
         self.numbers = ranks;
     }
 
-    /// Their world ranks.
+    /// World ranks of the peers.
     #[inline(always)]
     pub(super) fn ranks(&self) -> Numbers {
         self.numbers
@@ -117,7 +117,7 @@ impl Peers {
         self[rank] = Peer::new(rings);
     }
 
-    /// Those that have been met.
+    /// Peers that have been met.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Peer> {
         self.list.iter().filter_map(|peer| peer.get()).map(|peer| &**peer)
     }
@@ -156,7 +156,7 @@ impl IndexMut<usize> for Peers {
 pub(super) struct Peer {
     /// The rings in both directions.
     pub rings: Rings,
-    /// What waits for room in the envelope ring, in order.
+    /// Queue of what waits for room in the envelope ring, in order.
     pub backlog: Backlog<Outgoing>,
     /// Messages on their way out through the bulk ring, in order.
     pub streams: VecDeque<Stream>,
@@ -172,7 +172,7 @@ pub(super) struct Peer {
     pub pace: Pace,
     /// False once the kernel has refused a copy between this rank and the peer.
     pub single_copy_works: bool,
-    /// It has asked for an announced message as a stream.
+    /// Whether the peer has asked for an announced message as a stream.
     pub streamed: bool,
     /// A written message to the peer has the joint.
     pub writing: bool,
@@ -184,9 +184,9 @@ pub(super) struct Peer {
     pub broken_out: [bool; 2],
     /// See `broken_out`.
     pub broken_in: [bool; 2],
-    /// What the peer has told us of its receives.
+    /// Receives that the peer has told to us.
     pub rtr: RtrSender,
-    /// What we have told the peer of ours.
+    /// Receives that we have told to the peer.
     pub advertising: RtrReceiver,
     next_written: u32,
     next_message: u32,
@@ -197,21 +197,21 @@ pub(super) struct Peer {
     eager_published: u64,
 }
 
-/// Something that waits for room in the envelope ring.
+/// Entry that waits for room in the envelope ring.
 #[derive(Debug)]
 pub(super) enum Outgoing {
     /// A control message about a message of the peer.
     Control {
-        /// Its header.
+        /// Header of the control message.
         envelope: Envelope,
         /// The words behind it.
         arguments: [u64; 5],
     },
     /// A send that has not started.
     Send {
-        /// Its request.
+        /// Request of the send.
         request: u32,
-        /// Its completion.
+        /// Completion mode of the send.
         mode: Mode,
     },
 }
@@ -245,7 +245,7 @@ pub(super) enum Launched {
 }
 
 impl Peer {
-    /// Nothing is under way in either direction.
+    /// Whether nothing is under way in either direction.
     pub(super) fn is_idle(&self) -> bool {
         self.backlog.is_empty()
             && self.streams.is_empty()

@@ -28,7 +28,7 @@ fn bytes(count: usize, seed: u8) -> Vec<u8> {
 }
 
 impl Transfer {
-    /// So many partitions of so many bytes, taken as `theirs` partitions with room for `room` bytes.
+    /// Transfer of partitions of `each` bytes, taken as `theirs` partitions with room for `room` bytes.
     fn new(partitions: usize, each: usize, theirs: usize, room: usize) -> Transfer {
         let mut world = world(2);
         let (sent, mut received) = (bytes(partitions * each, 3), vec![0; room]);

@@ -424,7 +424,7 @@ fn rtr_uses_the_bulk_ring_without_process_vm() {
     }
 }
 
-/// Who reads and writes in turn has both messages in the wrong cache.
+/// Ranks that read and write in turn have both messages in the wrong cache.
 #[test]
 fn crossing_messages_are_read_by_their_receivers() {
     const BYTES: usize = 8 << 20;

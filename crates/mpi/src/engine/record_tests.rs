@@ -112,7 +112,7 @@ fn send_that_was_cleared_under_a_wrong_name_waits_for_a_right_one() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Nothing panics, and nothing beside the buffers of receives changes.
+    /// Checks that nothing panics, and that nothing beside the buffers of receives changes.
     #[test]
     fn records_of_any_kind_do_no_harm(
         records in proptest::collection::vec(

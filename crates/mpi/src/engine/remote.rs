@@ -208,13 +208,13 @@ impl Engine {
         client.state.questions.poll(number)
     }
 
-    /// What was counted by now, the job's turns included.
+    /// Counts by now, the job's turns included.
     pub fn counted(&self) -> Counters {
         let turns = self.job.clock().turns();
         Counters { thaws: turns.thaw_count, frozen_us: turns.frozen_ns_total / 1000, ..self.counters }
     }
 
-    /// What has become of this rank's datagrams, if it has a network.
+    /// Traffic of this rank's datagrams, if it has a network.
     pub fn traffic(&self) -> Option<Traffic> {
         Some(self.remote.as_deref()?.router.borrow().traffic())
     }

@@ -1,4 +1,4 @@
-//! What the engine does with records and bulk data of other nodes, and with a receive that finds such a
+//! Handling of records and bulk data of other nodes by the engine, and of a receive that finds such a
 //! message waiting.
 
 use std::cell::RefCell;
@@ -35,9 +35,9 @@ pub(super) struct Remote {
     pub router: Rc<RefCell<Router>>,
     /// Ours in it.
     pub route: RouteId,
-    /// What the engine knows of them besides.
+    /// State of the engine for ranks of other nodes, besides the channel.
     pub state: State,
-    /// Those that have ended and are not forgotten, as of so many ends of later ranks.
+    /// Ranks that have ended and are not forgotten, as of so many ends of later ranks.
     left: (u32, Vec<usize>),
 }
 
@@ -89,7 +89,7 @@ impl Remote {
     }
 }
 
-/// What the engine does with its records and bulk messages.
+/// Handler of records and bulk messages of the network, for the engine.
 pub(super) struct RemoteClient<'a> {
     pub state: &'a mut State,
     pub requests: &'a mut Requests,

@@ -1,4 +1,4 @@
-//! What the engine knows of ranks of other nodes besides the channel: credit, what waits for room, what
+//! State of the engine for ranks of other nodes besides the channel: credit, what waits for room, what
 //! streams in.
 
 use std::collections::{HashMap, VecDeque};
@@ -19,7 +19,7 @@ use super::names::Questions;
 use super::numbered::Numbered;
 use crate::check_mode;
 
-/// What the engine knows of them besides the channel.
+/// State of the engine for ranks of other nodes, besides the channel.
 #[derive(Debug)]
 pub(super) struct State {
     /// By world rank; those of this node are never used.
@@ -34,7 +34,7 @@ pub(super) struct State {
     pub record_data_max: usize,
     /// About published names.
     pub questions: Questions,
-    /// What a communicator's first context is for the processes of another launch, by what it is here and by
+    /// First contexts of communicators for the processes of another launch, by what they are here and by
     /// the job. Empty without guests.
     pub contexts: HashMap<(u32, u64), u32>,
     /// Receives that are told to their senders.
@@ -49,7 +49,8 @@ pub(super) trait Outlet {
     fn accept_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError>;
     /// Makes room for a bulk message that may never come; the same.
     fn offer_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Result<u64, BulkError>;
-    /// Its message comes, and is of so many bytes; false: more of it is here already.
+    /// Confirms that the message of such room comes, and is of so many bytes; false: more of it is here
+    /// already.
     fn confirm_bulk(&mut self, name: u64, bytes: usize) -> bool;
     /// Takes such room back.
     fn cancel_bulk(&mut self, name: u64);
@@ -109,10 +110,10 @@ impl Outlet for Guests {
     }
 }
 
-/// What the engine keeps for a rank of another node.
+/// State of the engine for a rank of another node.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
-    /// What waits for room in the FIFO, in order.
+    /// Queue of what waits for room in the FIFO, in order.
     pub backlog: Backlog<Outgoing>,
     /// Requests of the announced sends.
     pub rendezvous: Numbered<u32>,
@@ -124,7 +125,7 @@ pub(super) struct Peer {
     pub next_message: u32,
     /// The job of a guest; 0 for ranks of this one.
     pub job: u64,
-    /// It has left the job, and all that it has sent has been taken. Not for guests.
+    /// Whether the rank has left the job, and all that it has sent has been taken. Not for guests.
     pub has_exited: bool,
     /// Receives that came first.
     pub far: FarWrites,
@@ -136,7 +137,7 @@ pub(super) struct Peer {
     eager_published: u64,
 }
 
-/// Something that waits for room in a FIFO.
+/// Entry that waits for room in a FIFO.
 #[derive(Debug)]
 pub(super) enum Outgoing {
     /// A record without data.
@@ -152,7 +153,7 @@ pub(super) enum Outgoing {
 /// An eager message of several records on its way in.
 #[derive(Debug)]
 pub(super) struct Inbound {
-    /// Its name among the unexpected messages.
+    /// Name of the message among the unexpected ones.
     pub number: u32,
     pub bytes: usize,
     pub arrived: usize,
@@ -187,7 +188,7 @@ pub(super) struct Cts {
 }
 
 impl State {
-    /// Nothing was exchanged yet, in a job of so many ranks.
+    /// State before any exchange, in a job of so many ranks.
     pub(super) fn new(ranks: usize, record_bytes_max: usize, names: Names) -> Self {
         State {
             peers: (0..ranks).map(|_| Peer::default()).collect(),
@@ -210,7 +211,7 @@ impl State {
         self.to_send.retain(|clear| clear.to != rank);
     }
 
-    /// What a context of this process is at the receiver of a message.
+    /// Translates a context of this process to that at the receiver of a message.
     #[inline]
     pub(super) fn context_at(&self, to: usize, context: u32) -> u32 {
         let job = self.peers[to].job;
@@ -302,7 +303,7 @@ impl Peer {
         number
     }
 
-    /// So many bytes are sent eagerly.
+    /// Counts so many bytes as sent eagerly.
     pub(super) fn charge(&mut self, bytes: usize) {
         self.eager_sent += bytes as u64 + EAGER_OVERHEAD_BYTES;
     }

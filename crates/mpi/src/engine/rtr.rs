@@ -40,7 +40,7 @@ impl Default for Limits {
 /// A receive, as its sender knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AdvertisedReceive {
-    /// Its number: 1, 2, ... for each ordered pair, in posting order.
+    /// Number of the receive: 1, 2, ... for each ordered pair, in posting order.
     pub number: u64,
     /// Context of the communicator.
     pub context: u32,
@@ -48,7 +48,7 @@ pub(super) struct AdvertisedReceive {
     pub tag: i32,
     /// Bytes that it has room for.
     pub capacity: usize,
-    /// Its address in the receiver.
+    /// Address of its buffer in the receiver.
     pub address: u64,
     /// Position in the sender's ring up to which the receiver had read.
     pub seen: u64,
@@ -66,7 +66,7 @@ struct Sent {
     taken: u64,
 }
 
-/// What a sender knows of one receiver's advertised receives.
+/// Knowledge of a sender about one receiver's advertised receives.
 #[derive(Debug)]
 pub(super) struct RtrSender {
     /// Not taken yet, by number.
@@ -83,7 +83,7 @@ pub(super) struct RtrSender {
 }
 
 impl Default for RtrSender {
-    /// Nothing sent, nothing told.
+    /// State before anything is sent or told.
     fn default() -> Self {
         RtrSender {
             requests: VecDeque::new(),
@@ -97,14 +97,14 @@ impl Default for RtrSender {
     }
 }
 
-/// What has become of a request that has arrived.
+/// Fate of a request that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrived {
-    /// It waits for its message.
+    /// Waits for its message.
     Usable,
     /// A message that was sent before it came has taken it.
     Stale,
-    /// It cannot be judged, so it is not used.
+    /// Cannot be judged, so it is not used.
     Uncertain,
 }
 
@@ -230,7 +230,7 @@ impl AdvertisedReceive {
 /// Receives that may be told to one sender and not matched yet, at most.
 const TOLD_MAX: u32 = 64;
 
-/// What a receiver knows of the receives that it has told to one sender.
+/// Knowledge of a receiver about the receives that it has told to one sender.
 #[derive(Debug, Default)]
 pub(super) struct RtrReceiver {
     last: u64,

@@ -6,14 +6,14 @@ thread_local! {
     static STEPS: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
 }
 
-/// So many operations were looked at.
+/// Counts operations that were looked at.
 #[inline(always)]
 pub fn count(_steps: u64) {
     #[cfg(test)]
     STEPS.set(STEPS.get() + _steps);
 }
 
-/// What was looked at while `action` ran.
+/// Number of operations that were looked at while `action` ran.
 #[cfg(test)]
 pub fn of(action: impl FnOnce()) -> u64 {
     let before = STEPS.get();

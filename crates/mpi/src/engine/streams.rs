@@ -7,9 +7,9 @@ use super::stage::{Gathered, Packed};
 /// A message on its way out through the bulk ring.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// Its number.
+    /// Number of the message.
     pub(super) message: u32,
-    /// Its request, which holds the data.
+    /// Request of the message, which holds the data.
     pub(super) request: u32,
     /// Bytes that are in the ring or gone.
     pub(super) offset: usize,

@@ -71,7 +71,7 @@ impl UnexpectedQueue {
         }
     }
 
-    /// There are more senders.
+    /// Makes room for more senders.
     pub(super) fn add_senders(&mut self, ranks: usize) {
         self.queues.resize(ranks, Queue { first: NONE, last: NONE });
         // They are built anew when they are needed.
@@ -235,7 +235,7 @@ impl UnexpectedQueue {
         self.indexes.iter().flatten().count()
     }
 
-    /// What an index knows of the message at a place: context, tag and what its sender calls it.
+    /// Entry of an index for the message at a place, with its context, tag and what its sender calls it.
     fn entry(&self, at: u32) -> (IndexEntry, u32, i32, Option<Name>) {
         let (place, message) = (self.place(at), self.get(at));
         let number = place.mark.number.load(Ordering::Relaxed);
@@ -338,15 +338,15 @@ impl UnexpectedQueue {
 
 /// The oldest message of a sender.
 pub(super) enum First {
-    /// There is none.
+    /// Absence of a message.
     Missing,
-    /// It is asked for, and is at this place.
+    /// Message that is asked for, at this place.
     Matches(u32),
-    /// It is another one.
+    /// Message other than the one that is asked for.
     Differs,
 }
 
-/// What a search along a list has come to.
+/// Result of a search along a list.
 enum Walk {
     Found(u32),
     Ended,
@@ -383,7 +383,7 @@ mod tests {
         Unexpected { context: 0, tag, bytes: 0, body: Body::Streaming(tag as u32) }
     }
 
-    /// What an onlooker finds, in order of arrival: sender, tag, kind.
+    /// Messages that an onlooker finds, in order of arrival: sender, tag, kind.
     fn seen(keep: &UnexpectedQueue) -> Vec<(u32, i32, u8)> {
         let mut found: Vec<(u64, u32, i32, u8)> = Vec::new();
         for place in keep.chunks.iter().flat_map(|chunk| &chunk.places) {

@@ -36,20 +36,20 @@ pub(super) enum Body {
     Signed(SignatureWord, Box<Body>),
 }
 
-/// What an unexpected message is asked for by. The kinds have numbers of their own: those of streams from
-/// other nodes count up here, those of announced messages at their sender.
+/// Name by which an unexpected message is asked for. The kinds have numbers of their own: those of streams
+/// from other nodes count up here, those of announced messages at their sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Name {
-    /// Its data come as a stream with this number.
+    /// Number of the stream as which its data come.
     Stream(u32),
-    /// Its sender has announced it under this number.
+    /// Number under which its sender has announced it.
     Announced(u32),
-    /// This send of the process to itself.
+    /// Request of a send of the process to itself.
     Local(u32),
 }
 
 impl Body {
-    /// What it is, without what is known of its data.
+    /// Plain body, without what is known of its data.
     fn plain(&self) -> &Body {
         match self {
             Body::Signed(_, body) => body.plain(),
@@ -67,7 +67,7 @@ impl Body {
         !matches!(self.plain(), Body::Streaming(_) | Body::Rendezvous { .. })
     }
 
-    /// What it is asked for by, if it is by another thing than what it matches.
+    /// Name by which it is asked for, if that is another thing than what it matches.
     pub(super) fn name(&self) -> Option<Name> {
         match self.plain() {
             Body::Streaming(number) => Some(Name::Stream(*number)),

@@ -34,7 +34,7 @@ pub enum At {
     Shared,
 }
 
-/// What an independent access has done.
+/// Result of an independent access.
 #[derive(Debug)]
 pub struct Moved {
     /// Bytes of the user's data.

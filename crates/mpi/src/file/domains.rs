@@ -1,4 +1,4 @@
-//! Who accesses which part of a file in a collective call (two-phase access); pure.
+//! Assignment of parts of a file to ranks in a collective call (two-phase access); pure.
 //!
 //! ```text
 //! file    |  domain of aggregator 0      |  domain of aggregator 1      |
@@ -15,7 +15,7 @@ use tutti_datatype::view::RunList;
 
 use super::hints::Choice;
 
-/// What a rank accesses.
+/// Part of the file that a rank accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Offset of its first byte.
@@ -87,7 +87,7 @@ impl Domains {
         self.window as usize
     }
 
-    /// What an aggregator accesses in a round; none when nothing is left.
+    /// Part that an aggregator accesses in a round; none when nothing is left.
     pub fn window(&self, aggregator: usize, round: i64) -> Option<(i64, i64)> {
         let domain = self.begin.checked_add(self.share.checked_mul(aggregator as i64)?)?;
         let begin = domain + self.window * round;

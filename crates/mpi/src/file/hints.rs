@@ -14,7 +14,7 @@ pub enum Choice {
     Disable,
 }
 
-/// What holds for a file; the same on all ranks.
+/// Hints that hold for a file; the same on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {
     /// `cb_nodes`: ranks that access the file for all others in collective calls; 0: as the library thinks.
@@ -117,7 +117,7 @@ impl Hints {
         }
     }
 
-    /// What holds, as the user sees it.
+    /// Hints that hold, as the user sees them.
     pub fn info(&self, aggregators: usize) -> Info {
         let mut info = Info::default();
         let numbers = [

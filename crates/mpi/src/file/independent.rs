@@ -34,7 +34,7 @@ impl Direction {
     }
 }
 
-/// What was moved: the first bytes of the data.
+/// Part of the data that was moved: the first bytes.
 #[derive(Debug)]
 pub struct Transferred {
     /// How many.
@@ -46,7 +46,7 @@ pub struct Transferred {
 const STAGE_BYTES: usize = 1 << 20;
 /// Runs from this length on are read by a call each.
 const SIEVE_RUN_BYTES: usize = 64 << 10;
-/// What is read for sieving holds this part of wanted bytes, at least.
+/// Least share of wanted bytes in what is read for sieving: one in so many.
 const SIEVE_SHARE: usize = 8;
 
 /// A run in the file, and where its data are in the buffer.

@@ -94,7 +94,7 @@ fn cannot(verb: &str, path: &CString, error: &io::Error) -> Error {
     Error::new(class_of(error), format_args!("cannot {verb} {path}: {error}{advice}"))
 }
 
-/// What a user can do about an error of the kernel, behind its text.
+/// Advice to the user about an error of the kernel, behind its text.
 fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => "; raise the limit of open files (ulimit -n)",

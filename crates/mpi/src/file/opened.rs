@@ -17,16 +17,16 @@ use super::system::{self, Lock, OpenFile};
 use crate::abi::*;
 use crate::error::{Error, Result, check};
 
-/// What does not change while a file is open.
+/// Properties of a file that do not change while it is open.
 #[derive(Debug)]
 pub struct Opened {
     /// The descriptor.
     pub file: OpenFile,
-    /// Its path.
+    /// Path of the file.
     pub path: CString,
     /// Context of the messages of its ranks.
     pub context: u32,
-    /// Its ranks, by their ranks in the world.
+    /// Ranks of the file, by their ranks in the world.
     pub members: Vec<u32>,
     /// Which of them this process is.
     pub me: usize,
@@ -36,7 +36,7 @@ pub struct Opened {
     pub aggregators_wanted: usize,
     /// The descriptor can be read, whatever the access mode says.
     pub is_readable: bool,
-    /// It can be written.
+    /// Whether the descriptor can be written.
     pub is_writable: bool,
     /// An access of this process holds a lock: locks of one description do not exclude each other.
     pub is_locked: Cell<bool>,
@@ -118,7 +118,7 @@ pub fn class_of(error: &io::Error) -> c_int {
     }
 }
 
-/// What a file shows now.
+/// Current view of a file.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// The places.
@@ -152,12 +152,12 @@ pub enum Split {
     WriteOrdered,
 }
 
-/// What a handle names.
+/// File that a handle names.
 #[derive(Debug)]
 pub struct File {
     /// The communicator of its own over which its ranks meet.
     pub comm: MPI_Comm,
-    /// What does not change.
+    /// Properties that do not change.
     pub opened: Rc<Opened>,
     /// Access mode.
     pub amode: c_int,

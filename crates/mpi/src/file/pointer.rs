@@ -26,7 +26,7 @@ pub enum Pointer {
     Word {
         /// The memory.
         mapping: Mapping,
-        /// What this process has taken of its share for it.
+        /// Range that this process has taken from its share for it.
         taken: Option<Range>,
     },
     /// With rank 0 of the file.

@@ -25,13 +25,13 @@ pub enum Representation {
     Native,
     /// The same, under the other name.
     Internal,
-    /// That of the standard.
+    /// Representation of the standard.
     External32,
     /// One that the user has registered.
     User(Registered),
 }
 
-/// What a user has registered (14.5.3).
+/// Representation that a user has registered (14.5.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
     name: Vec<u8>,
@@ -108,7 +108,7 @@ impl Representation {
         }
     }
 
-    /// Its name.
+    /// Name of the representation.
     pub fn name(&self) -> &[u8] {
         match self {
             Representation::Native => NATIVE,
@@ -241,13 +241,13 @@ impl Registered {
 pub struct Data {
     /// As a stream of bytes.
     pub buffer: Buffer,
-    /// Their address.
+    /// Address of the data.
     pub address: *mut c_void,
     /// How many elements.
     pub count: i64,
     /// Handle of their type.
     pub datatype: MPI_Datatype,
-    /// Their type.
+    /// Layout of the type.
     pub layout: Rc<Layout>,
 }
 

@@ -15,7 +15,7 @@ use crate::tally::{self, Tally};
 /// Bytes of one call.
 pub const CALL_BYTES_MAX: usize = 4 << 20;
 
-/// What a transfer has done: all that was wanted, unless the file has ended or the kernel says why not.
+/// Result of a transfer: all that was wanted, unless the file has ended or the kernel says why not.
 #[derive(Debug)]
 pub struct Moved {
     /// Bytes.
@@ -197,7 +197,7 @@ fn allocate_here(file: &File, bytes: i64) -> Result<()> {
 pub enum Lock {
     /// Others may read.
     Shared,
-    /// Nobody else.
+    /// Access for this process alone.
     Exclusive,
     /// No longer.
     Free,

@@ -53,7 +53,7 @@ pub enum Place {
 pub struct Access {
     /// The file.
     pub opened: Rc<Opened>,
-    /// Its view.
+    /// View of the file.
     pub view: Rc<View>,
     /// Bytes of an etype.
     pub etype_bytes: u64,
@@ -157,7 +157,7 @@ impl Work {
         self.learn_errors().await
     }
 
-    /// What has been done, for the user.
+    /// Result of the access, for the user.
     fn done(mut self) -> Done {
         let mut bytes = self.bytes as usize;
         if let Some(mut converted) = self.access.converted.take() {
@@ -195,7 +195,7 @@ impl Work {
         Ok(())
     }
 
-    /// What this rank accesses.
+    /// Part of the file that this rank accesses.
     fn extent(&mut self) -> Extent {
         let nothing = Extent { first: 0, end: 0, bytes: 0, runs: 0 };
         let Access { view, buffer, .. } = &self.access;
@@ -314,7 +314,7 @@ impl Work {
         }
     }
 
-    /// What all others have in the window of this aggregator.
+    /// Lists of what all others have in the window of this aggregator.
     async fn lists(&self, others: &[usize]) -> Vec<Wanted> {
         let mut headers = vec![[0_u64; HEADER]; others.len()];
         let mut requests = Vec::new();

@@ -1,4 +1,4 @@
-//! What is shown of a file (MPI 14.3), and where pointers stand in it.
+//! Views of files (MPI 14.3), and where pointers stand in them.
 
 use std::rc::Rc;
 

@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::request::Outcome;
 use crate::wait_goal::{self, Goal};
 
-/// What is no rank rings no bell: a thread that waits for it looks again after so long.
+/// Time after which a thread that waits for something other than a rank looks again: that rings no bell.
 const OUTSIDE_NAP: Duration = Duration::from_millis(1);
 
 impl Progress for Guard {

@@ -1,4 +1,4 @@
-//! What only some requests have: others that they stand for, functions of the user, data of their own.
+//! State that only some requests have: others that they stand for, functions of the user, data of their own.
 
 use core::ffi::c_void;
 use std::fmt;
@@ -15,10 +15,10 @@ use crate::handle::Slab;
 use crate::request::partition::Partitioned;
 use crate::request::{Outcome, Request, Started, Suspect};
 
-/// What a request has besides what the engine needs.
+/// State of a request besides what the engine needs.
 #[derive(Debug)]
 pub enum Extra {
-    /// It stands for other requests.
+    /// Requests that it stands for.
     Compound(Compound),
     /// The user finishes it.
     Generalized(Generalized),
@@ -26,9 +26,9 @@ pub enum Extra {
     Owned(Owned),
     /// A receive whose message has another type signature; only while the program is being checked.
     Suspect(Suspect),
-    /// It is done when this buffer is empty.
+    /// Buffer that must be empty before the request is done.
     Flush(Attached),
-    /// It has partitions.
+    /// Side of a partitioned message.
     Partitioned(Partitioned),
     /// An operation on the memory of a rank of another node.
     Remote(RemoteOperation),
@@ -48,13 +48,13 @@ impl Request {
 pub enum Part {
     /// Finished.
     Done(Outcome),
-    /// This request finishes it.
+    /// Request that finishes it.
     Pending(u32),
 }
 
 /// A request that stands for others.
 pub struct Compound {
-    /// It can be started again.
+    /// Whether it can be started again.
     pub(crate) is_persistent: bool,
     /// The first gives the status.
     pub(crate) parts: [Part; 2],
@@ -85,7 +85,7 @@ pub struct RemoteOperation {
 }
 
 impl RemoteOperation {
-    /// What the user is told of it.
+    /// Error of the operation, as the user is told.
     pub(crate) fn error(&self) -> Option<Error> {
         self.done.refusal().map(|refusal| refused(refusal, self.rank))
     }
@@ -136,7 +136,7 @@ impl Noted {
         self.words().refusal()
     }
 
-    /// Nobody asks any more, but the operation may be under way: the words stay.
+    /// Gives up asking. The operation may be under way, so the words stay.
     pub(crate) fn abandon(self) {
         std::mem::forget(self);
     }

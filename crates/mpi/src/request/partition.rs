@@ -40,7 +40,7 @@ pub struct Partitioned {
     /// until they are posted. Where partitions travel in pieces: those of messages that were sent and did not
     /// end at once, and of messages that have failed.
     pub(crate) under_way: Vec<u32>,
-    /// So many of them are known to have ended: a wait looks at each once.
+    /// Number of them that are known to have ended: a wait looks at each once.
     ended: Cell<usize>,
     /// Where partitions travel in pieces: what is ready, or has come.
     pub(crate) pieces: Pieces,
@@ -48,16 +48,16 @@ pub struct Partitioned {
     pub(crate) error: c_int,
 }
 
-/// What a side knows.
+/// Knowledge of a side.
 #[derive(Debug)]
 pub(crate) enum Side {
     /// The number of its first partition, and those that the user has declared ready.
     Sender { first: u32, ready: PartitionSet },
-    /// What the sender has told, once it has.
+    /// Introduction by the sender, once it has told it.
     Receiver(Option<Introduction>),
 }
 
-/// What a receiver must know of its sender.
+/// Facts that a receiver must know of its sender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Introduction {
     /// Number of the first partition.
@@ -197,7 +197,7 @@ impl Partitioned {
         ended == self.under_way.len()
     }
 
-    /// What the user's status says when it is done.
+    /// Outcome for the user's status when it is done.
     pub fn outcome(&self) -> Outcome {
         match &self.side {
             Side::Sender { .. } => Outcome { error: self.error, ..Outcome::EMPTY },

@@ -48,12 +48,12 @@ use crate::win::other_nodes;
 
 const PAGE_BYTES: u64 = 4096;
 
-/// What a rank brings to a new window.
+/// Memory and properties that a rank brings to a new window.
 #[derive(Clone, Copy, Debug)]
 pub struct Own {
     /// How it is made.
     pub flavor: c_int,
-    /// Its memory, if the user gives it.
+    /// Address of its memory, if the user gives it.
     pub base: usize,
     /// Bytes of its memory.
     pub bytes: i64,
@@ -61,7 +61,7 @@ pub struct Own {
     pub disp_unit: i64,
 }
 
-/// What ranks tell each other of it.
+/// Record by which ranks tell each other of it.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     is_right: bool,
@@ -178,11 +178,11 @@ struct Mates {
     me: usize,
 }
 
-/// What a window is put together of.
+/// Parts that a window is put together of.
 struct Made {
     plan: Plan,
     mates: Mates,
-    /// What each rank calls its memory, where they are on several nodes or of several launches.
+    /// Names that ranks give their memory, where they are on several nodes or of several launches.
     names: Vec<Name>,
     mapping: Mapping,
     taken: Option<Range>,
@@ -194,7 +194,7 @@ struct Made {
 pub struct Ended {
     /// All its ranks are there: nobody works on its memory any more.
     pub has_met: bool,
-    /// What has been refused or lost. The window is to be freed all the same.
+    /// Error when something has been refused or lost. The window is to be freed all the same.
     pub done: Result<()>,
 }
 

@@ -14,7 +14,7 @@ use crate::abi::{MPI_ERR_RMA_SYNC, MPI_MODE_NOSUCCEED};
 use crate::error::{Result, check};
 use tutti_shm::window_lock::Ticket;
 
-/// What opened the access epoch.
+/// Kind of call that opened the access epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Access {
     #[default]
@@ -28,9 +28,9 @@ enum Access {
 /// A lock that this process has.
 #[derive(Clone, Copy, Debug)]
 pub enum Held {
-    /// Its place in the queue.
+    /// Place in the queue.
     Ticket(Ticket),
-    /// It is granted by a rank of another node.
+    /// Grant by a rank of another node.
     Granted,
     /// The program says that nobody else locks (`MPI_MODE_NOCHECK`).
     Unchecked,
@@ -55,7 +55,7 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// Those of a new window of so many ranks.
+    /// Epochs of a new window of so many ranks.
     pub fn new(ranks: usize) -> Self {
         Epochs {
             access: Access::None,
@@ -166,7 +166,7 @@ impl Epochs {
         }
     }
 
-    /// It is over.
+    /// Ends the exposure epoch.
     pub fn end_exposure(&mut self) {
         self.posted = None;
     }
@@ -199,7 +199,7 @@ impl Epochs {
         self.held[rank] = Some(held);
     }
 
-    /// It is unlocked; its lock.
+    /// Unlocks a rank; gives its lock.
     ///
     /// # Errors
     /// MPI_ERR_RMA_SYNC when it was not locked.
@@ -259,7 +259,7 @@ impl Epochs {
         self.access = Access::LockedAll;
     }
 
-    /// They are unlocked; their locks.
+    /// Unlocks all ranks; gives their locks.
     ///
     /// # Errors
     /// MPI_ERR_RMA_SYNC when they were not locked.

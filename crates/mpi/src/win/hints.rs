@@ -14,7 +14,7 @@ const DEFAULTS: [(&[u8], &[u8]); 6] = [
 /// Asks for memory of each rank at an address that suits it, not behind that of the rank before.
 pub const NONCONTIGUOUS: &[u8] = b"alloc_shared_noncontig";
 
-/// What a new window has, with what the user says.
+/// Hints of a new window, with what the user says.
 pub fn of_new(given: &Info, is_shared: bool) -> Info {
     let mut hints = Info::default();
     for (key, value) in DEFAULTS {

@@ -31,12 +31,12 @@ pub struct Target {
     pub disp: MPI_Aint,
     /// Number of elements.
     pub count: i64,
-    /// Their type.
+    /// Type of the elements.
     pub datatype: MPI_Datatype,
 }
 
 impl Target {
-    /// So many elements of a type.
+    /// Target of so many elements of a type.
     #[inline(always)]
     pub fn new(rank: c_int, disp: MPI_Aint, count: impl Into<i64>, datatype: MPI_Datatype) -> Self {
         Target { rank, disp, count: count.into(), datatype }
@@ -281,7 +281,7 @@ pub unsafe fn try_accumulate_plain(
     Some(())
 }
 
-/// What an operation does to elements of a plain predefined type, if it is defined for them.
+/// Change that an operation makes to elements of a plain predefined type, if it is defined for them.
 #[inline(never)]
 fn plain_change(call: &impl HasTypes, window: &Window, op: MPI_Op, datatype: MPI_Datatype) -> Option<Change> {
     let element = call.types().plain_element(datatype)?;

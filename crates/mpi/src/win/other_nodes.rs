@@ -241,7 +241,7 @@ fn start_request_far<C: Progress + HasComms + HasWindows>(
     Ok(MPI_Request(call.engine().requests.handle(index)))
 }
 
-/// What was fetched from a target is here.
+/// Waits until what was fetched from a target is here.
 ///
 /// # Errors
 /// MPI_ERR_RMA_RANGE when the target has refused an operation.
@@ -360,7 +360,7 @@ pub(super) fn ask_lock(
     hand_over(call, win, to, |way| way.lock(to.world, to.region, mode))
 }
 
-/// It is granted.
+/// Waits until the lock is granted.
 #[cold]
 pub(super) fn await_lock(
     call: &mut (impl Progress + HasComms + HasWindows),

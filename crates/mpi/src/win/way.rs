@@ -36,7 +36,7 @@ macro_rules! either {
 }
 
 impl<'a> Way<'a> {
-    /// That to a rank of a window which is not on this node.
+    /// Way to a rank of a window which is not on this node.
     pub fn to(engine: &'a mut Engine, rank: usize) -> Self {
         if engine.is_guest(rank) {
             return Way::Guests(engine.guest_memory().expect("a guest is known by its process"));

@@ -28,25 +28,25 @@ use crate::info::Info;
 pub struct Window {
     /// The communicator of its own over which its ranks meet.
     pub comm: MPI_Comm,
-    /// Its ranks.
+    /// Ranks of the window.
     pub group: Rc<Group>,
     /// Which of them this process is.
     pub rank: usize,
     /// Which of those on this node.
     pub mate: u32,
-    /// Its ranks are on several nodes, or of several launches.
+    /// Whether its ranks are on several nodes, or of several launches.
     pub is_spread: bool,
     /// Some of them are of other launches.
     pub has_guests: bool,
-    /// What others call the memory of this rank.
+    /// Names that others give the memory of this rank.
     pub regions: Regions,
-    /// What is open now.
+    /// Epochs that are open now.
     pub epochs: Epochs,
     /// Whether what this process has stored is still to be made seen.
     pub fence: Fence,
-    /// What the last accumulation here did to elements: programs do the same again and again.
+    /// Change that the last accumulation here made to elements: programs do the same again and again.
     pub last_change: Cell<Option<(MPI_Op, MPI_Datatype, Change)>>,
-    /// Its ranks' memory, in their order.
+    /// Memory of its ranks, in their order.
     pub peers: Box<[Peer]>,
     /// Where the values of its predefined attributes stand.
     pub values: Box<Values>,
@@ -58,7 +58,7 @@ pub struct Window {
     pub name: Vec<u8>,
     /// The words beside all ranks' memory, and the memory itself unless the user has given it.
     pub mapping: Mapping,
-    /// What this process has taken of its share for it.
+    /// Range that this process has taken from its share for it.
     pub taken: Option<Range>,
 }
 
@@ -77,7 +77,7 @@ impl Default for Fence {
 }
 
 impl Fence {
-    /// That of a new window.
+    /// Fence of a new window.
     pub fn new() -> Self {
         Fence { is_due: Cell::new(true), is_always: Cell::new(!EXCHANGE_ORDERS_ALL) }
     }
@@ -99,7 +99,7 @@ impl Fence {
         self.is_due.set(false);
     }
 
-    /// What was stored before is seen before all that is done after it. Whether that took a fence.
+    /// Makes what was stored before seen before all that is done after it. Gives whether that took a fence.
     #[inline(always)]
     pub fn pass(&self) -> bool {
         let is_due = self.is_due.replace(false) || self.is_always.get();
@@ -126,7 +126,7 @@ pub struct Values {
     pub model: c_int,
 }
 
-/// What others call the memory of this rank in a window.
+/// Names that others give the memory of this rank in a window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Regions {
     /// Ranks of other nodes of the job.
@@ -141,23 +141,23 @@ const STRIPES_BYTES: u64 = (UNIT_BYTES * STRIPES) as u64;
 /// One rank's memory in a window.
 #[derive(Debug)]
 pub struct Peer {
-    /// Its rank in the world.
+    /// Rank in the world.
     pub world: u32,
     /// Bytes of a step of displacements.
     pub disp_unit: usize,
     /// Where its memory lies in this process, if it does.
     pub mapped: Option<NonNull<u8>>,
-    /// Its memory; of a dynamic window none.
+    /// Memory of the rank; of a dynamic window none.
     pub memory: Part,
     /// The words beside it; none of a rank of another node.
     pub control: Option<Control>,
-    /// What a rank of another node, or of another launch, calls its memory for this one.
+    /// Name that a rank of another node, or of another launch, gives its memory for this one.
     pub region: Option<Name>,
-    /// It is such a rank, and has been given operations since the last flush.
+    /// Whether it is such a rank, and has been given operations since the last flush.
     pub is_dirty: bool,
-    /// What it has attached, of a dynamic window.
+    /// Table of what it has attached, of a dynamic window.
     pub attached: Option<Table>,
-    /// Its process.
+    /// Process of the rank.
     pub process: Process,
     /// Whether it is this process.
     pub is_self: bool,
@@ -170,9 +170,9 @@ pub struct Peer {
 /// A rank of another node, and what it calls its memory.
 #[derive(Clone, Copy, Debug)]
 pub struct RemotePeer {
-    /// Its rank in the world.
+    /// Rank in the world.
     pub world: usize,
-    /// Its memory's name.
+    /// Name of its memory.
     pub region: Name,
 }
 

@@ -70,7 +70,7 @@ struct Channel {
     rooms: BTreeMap<u64, Room>,
     last: u64,
     flights: Vec<Flight>,
-    /// Nothing is full any more.
+    /// Whether nothing is full any more.
     ending: bool,
 }
 

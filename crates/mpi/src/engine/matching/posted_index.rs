@@ -13,7 +13,7 @@ use crate::abi::MPI_ANY_TAG;
 use crate::handle::{NONE, Slab};
 use crate::request::Request;
 
-/// What a receive matches, and its number in the order of posting.
+/// Key of a receive: what it matches, and its number in the order of posting.
 type Key = (u32, i32, u64);
 
 /// The receives of one queue.

@@ -13,7 +13,7 @@ use crate::request::RequestKind;
 const SOURCES: usize = 2;
 const TAGS: i32 = 90;
 
-/// What the standard says, by looking through everything.
+/// Model of what the standard says, by looking through everything.
 #[derive(Default)]
 struct Model {
     /// Source or MPI_ANY_SOURCE, context, tag, name; in order of posting.
@@ -62,7 +62,7 @@ enum Call {
     CompleteStream(prop::sample::Index),
 }
 
-/// So many calls of one kind of mixture: queues grow in some stretches and are emptied in others.
+/// Stretch of calls of one kind of mixture: queues grow in some stretches and are emptied in others.
 fn stretch() -> impl Strategy<Value = Vec<Call>> {
     let source = prop_oneof![8 => 0..SOURCES as i32, 1 => Just(MPI_ANY_SOURCE)];
     let tag = prop_oneof![9 => 0..TAGS, 1 => Just(MPI_ANY_TAG)];

@@ -43,15 +43,15 @@ struct Envelope {
     receive: Option<u64>,
 }
 
-/// What a sender is doing; each step may be the last before it is frozen for a while.
+/// State of a sender; each step may be the last before it is frozen for a while.
 enum Doing {
     Nothing,
-    /// It has stored its claim.
+    /// Has stored its claim.
     Claimed {
         tag: i32,
         receive: AdvertisedReceive,
     },
-    /// It has found the claim good.
+    /// Has found the claim good.
     Writes {
         tag: i32,
         receive: AdvertisedReceive,

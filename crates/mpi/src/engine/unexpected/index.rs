@@ -19,9 +19,9 @@ const STALE_MAX: usize = 128;
 /// Where a message was, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Its number in the order of arrival.
+    /// Number of the message in the order of arrival.
     pub number: u64,
-    /// Its place.
+    /// Place of the message.
     pub at: u32,
 }
 

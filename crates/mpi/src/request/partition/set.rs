@@ -15,7 +15,7 @@ pub(crate) struct PartitionSet {
     /// The last run. Partitions mostly get ready in order, one by one: then there is no other, and marking
     /// one changes a number. Empty if the set is.
     last: Range<u32>,
-    /// Those before it, none of which touches another: first, and the one behind the last.
+    /// Runs before it, none of which touches another: first, and the one behind the last.
     before: BTreeMap<u32, u32>,
     /// How many partitions there are in all of them.
     count: usize,
