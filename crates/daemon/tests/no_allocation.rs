@@ -23,7 +23,7 @@ use tutti_shm::board::{Board, JobLines, OF_DAEMON};
 struct Counting;
 
 thread_local! {
-    /// This thread is the test, which is no part of what is counted.
+    /// Whether this thread is the test, which is no part of what is counted.
     static LOOKS_ON: Cell<bool> = const { Cell::new(false) };
 }
 static COUNTS: AtomicBool = AtomicBool::new(false);

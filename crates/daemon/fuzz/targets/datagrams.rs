@@ -1,6 +1,6 @@
-//! What a switch thread reads of others: sealed datagrams, what they say, a switch link's life under any of
-//! it, and the messages that come. Nothing panics, every message is taken once and in order, nothing goes
-//! over the link twice, and what is understood can be said again.
+//! Bytes of others that a switch thread reads: sealed datagrams, what they say, a switch link's life under
+//! any of it, and the messages that come. Nothing panics, every message is taken once and in order, nothing
+//! goes over the link twice, and what is understood can be said again.
 //!
 //! A life is steps of two bytes, what happens and how much of it; see [`exercise`].
 

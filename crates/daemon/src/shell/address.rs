@@ -9,7 +9,7 @@ use tutti_protocol::paths;
 use super::error::{ShellError, failed};
 use super::settings::Settings;
 
-/// So long a controller waits for its port, and so often it looks.
+/// Time that a controller waits for its port, and how often it looks.
 const PORT_MAX: Duration = Duration::from_secs(10);
 const PORT_AGAIN: Duration = Duration::from_millis(100);
 /// With port 0 a daemon hears where the one before it did: others look for it there. Where that is taken, a

@@ -11,7 +11,7 @@ use rustix::time::{
 };
 use tokio::io::unix::AsyncFd;
 
-/// So much later than wanted is as good.
+/// Delay that is as good as none.
 const LATE_MAX: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Alarm {
     }
 }
 
-/// What somebody else rings: an eventfd.
+/// Bell that somebody else rings: an eventfd.
 pub(super) struct Bell(AsyncFd<OwnedFd>);
 
 impl Bell {

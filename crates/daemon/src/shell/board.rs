@@ -37,7 +37,7 @@ pub(super) struct Keeper {
     highest: u64,
 }
 
-/// Who wants the board, and when it is refreshed.
+/// Socket of those who want the board, and when it is refreshed.
 #[derive(Debug)]
 pub(super) struct BoardSocket {
     listener: Option<UnixListener>,
@@ -97,7 +97,7 @@ async fn accept(listener: Option<&UnixListener>) -> io::Result<UnixStream> {
     }
 }
 
-/// Whoever has opened the daemon's own socket owns this one too.
+/// Opens the listening socket: whoever has opened the daemon's own socket owns this one too.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path)?;

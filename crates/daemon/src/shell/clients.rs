@@ -35,29 +35,29 @@ use super::{
 };
 use crate::message::{Answer, Request, STATE_BYTES_MAX, User};
 
-/// What is written to a user's program.
+/// Sender of what is written to a user's program.
 pub(super) type Writer = mpsc::UnboundedSender<Vec<u8>>;
 /// A user's program.
 pub(super) struct Client {
-    /// What is written to it.
+    /// Sender of what is written to it.
     pub writer: Writer,
-    /// What its user's programs have not read.
+    /// Answers that the programs of its user have not read.
     pub debts: Debts,
-    /// Its process, as the kernel says.
+    /// Process of the program, as the kernel says.
     pub process: Option<PeerProcess>,
-    /// It was seen stopped.
+    /// Whether the program was seen stopped.
     pub stopped: bool,
 }
 
 /// A process of a job is so far below its starter at most, to be found.
 const ANCESTORS_MAX: usize = 4096;
-/// What a program may say before its first request is whole: arguments and environment, which the kernel
-/// bounds too.
+/// Bytes that a program may send before its first request is whole: arguments and environment, which the
+/// kernel bounds too.
 const REQUEST_BYTES_MAX: usize = 8 << 20;
 /// Values in it: arguments, variables, numbers.
 const WORDS_MAX: usize = 1 << 18;
-/// What a program may say in one frame after it. Whose job runs already is its starter, which also says what
-/// it sees for a snapshot.
+/// Bytes that a program may send in one frame after it. Whose job runs already is its starter, which also
+/// says what it sees for a snapshot.
 const FRAME_BYTES_MAX: usize = wire::DATA_BYTES_MAX;
 /// A report of the starter of a job that runs already; what it sees for a snapshot may be longer.
 const REPORT_BYTES_MAX: usize = 4 << 20;
@@ -65,7 +65,7 @@ const REPORT_BYTES_MAX: usize = 4 << 20;
 const PIECE_FRAMES: usize = 16;
 /// The first request is whole after this time, or it is none.
 const REQUEST_MAX: Duration = Duration::from_secs(5);
-/// Who has been answered reads it within this time.
+/// Time within which an answer is read by who has asked.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// A daemon that has been killed lets go of its socket so late at most: after `kill -9` another one may be
@@ -158,8 +158,8 @@ impl Shell {
     }
 }
 
-/// What fits into an empty socket; nobody waits for it to be read. The runtime does not know yet that there
-/// is room, so it is not asked.
+/// Refuses a connection, with what fits into an empty socket; nobody waits for it to be read. The runtime
+/// does not know yet that there is room, so it is not asked.
 fn refuse(stream: &UnixStream, text: String) {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let _ = rustix::net::send(stream, &refusal(text), flags);
@@ -175,14 +175,14 @@ fn framed(answer: &Answer) -> Vec<u8> {
     frame
 }
 
-/// Who is at the other end, as the kernel says.
+/// Program at the other end, as the kernel says.
 struct Peer {
     user: User,
     groups: Vec<u32>,
     pid: Option<Pid>,
     /// The same as it was when it was looked at.
     process: Option<PeerProcess>,
-    /// It is seen from here, and was dead.
+    /// Whether the process is seen from here, and was dead.
     has_ended: bool,
     /// Ours, whose cores its session has.
     machine: Arc<str>,
@@ -193,7 +193,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// What a job has of its user's that he does not say himself.
+    /// Adds to a job what it has of its user's that he does not say himself.
     fn vouch(&self, request: &mut Request, socket: BorrowedFd<'_>) -> Result<(), String> {
         let may_be_step = matches!(request, Request::Run(_));
         let (submit, runs_already) = match request {
@@ -338,7 +338,7 @@ async fn serve(
 }
 
 impl Shell {
-    /// Whoever has asked is answered; a user whose programs read nothing hears that, and no more.
+    /// Answers whoever has asked; a user whose programs read nothing hears that, and no more.
     pub(super) fn answer(&mut self, client: ClientId, answer: &Answer) {
         let mut frame = Vec::new();
         #[cfg(feature = "next-wire")]
@@ -453,7 +453,7 @@ fn has_gone(reader: &OwnedReadHalf) -> bool {
     tutti_os::look(&mut polled).is_ok() && polled[0].revents().intersects(gone)
 }
 
-/// What a program begins with.
+/// First word of a program.
 enum First {
     /// A user's.
     Request(Request),
@@ -515,7 +515,7 @@ async fn read_first(
 mod tests {
     use super::*;
 
-    /// What `tutti submit` asks for, and says of itself.
+    /// Request of `tutti submit`, with what it says of itself.
     const SUBMISSION: &str = r#"{"Submit": {
         "job": {"id": 7, "front_end": 0, "programs": [], "input": "None", "input_inherited": false, "terminal": null,
                 "pty": false, "binding": "None", "cores_per_rank": null, "no_oversubscribe": false, "part": null,

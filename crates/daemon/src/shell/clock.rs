@@ -1,4 +1,4 @@
-//! What the clocks say.
+//! Readings of the clocks.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

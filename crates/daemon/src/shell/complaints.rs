@@ -1,6 +1,6 @@
-//! What starters write on standard error, for the daemon's log: the process is the user's, who may write
-//! there what and as much as he likes. So it is a pipe, of which so much is read and no more, and each line
-//! says whose it is.
+//! Lines that starters write on standard error, for the daemon's log: the process is the user's, who may
+//! write there what and as much as he likes. So it is a pipe, of which so much is read and no more, and each
+//! line says whose it is.
 //!
 //! | bound | value | beyond it |
 //! |---|---|---|
@@ -20,7 +20,7 @@ use crate::message::JobId;
 const LINE_BYTES_MAX: usize = 512;
 const READ_BYTES_MAX: usize = 1 << 20;
 
-/// What starters write goes into the log, as far as it has room for their users.
+/// Log of what starters write, as far as it has room for their users.
 #[derive(Clone, Debug)]
 pub(super) struct Complaints {
     quota: ConnectionQuota,

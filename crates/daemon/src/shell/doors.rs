@@ -1,5 +1,5 @@
-//! What becomes of connections when the daemon has no descriptor left: they wait in their sockets' queues.
-//! The owner of the daemon is let in by one that is kept for it.
+//! Connections while the daemon has no descriptor left: they wait in their sockets' queues. The owner of the
+//! daemon is let in by one that is kept for it.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::UnixStream;
 use tokio::time::Instant;
 
-/// So long nobody is let in after there was no descriptor.
+/// Time for which nobody is let in after there was no descriptor.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Between two lines that say so.
 const LINE: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ impl Doors {
         self.closed_until
     }
 
-    /// Nobody could be let in. It is said now and then, with `what` had failed.
+    /// Handles that nobody could be let in. It is said now and then, with `what` had failed.
     pub(super) fn handle_failure(&mut self, what: &str, error: &io::Error) {
         let now = Instant::now();
         // A peer that was gone again costs nothing: the next one may fare better.
@@ -66,7 +66,7 @@ impl Doors {
         }
     }
 
-    /// Who stands before this socket, if it is the owner: the strangers before it are let go.
+    /// Lets in who stands before this socket, if it is the owner: the strangers before it are let go.
     pub(super) fn admit_owner(&mut self, listener: impl AsFd) -> Option<UnixStream> {
         for _ in 0..LOOKED_AT_MAX {
             drop(self.spare.take());
@@ -82,7 +82,7 @@ impl Doors {
     }
 }
 
-/// There is no descriptor, or no memory for one.
+/// Whether there is no descriptor, or no memory for one.
 pub(super) fn is_exhausted(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM))

@@ -11,7 +11,7 @@ pub enum ShellError {
     /// The kernel refused something.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried.
+        /// Action that was tried.
         action: String,
         /// The kernel's answer.
         source: io::Error,
@@ -27,7 +27,7 @@ pub enum ShellError {
     Taken(PathBuf),
 }
 
-/// What was tried, and the kernel's answer.
+/// Makes the error of an action, of what was tried and the kernel's answer.
 pub(super) fn failed(action: impl Into<String>) -> impl FnOnce(io::Error) -> ShellError {
     let action = action.into();
     move |source| ShellError::System { action, source }

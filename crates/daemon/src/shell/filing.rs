@@ -31,9 +31,9 @@ struct Desk {
 
 #[derive(Debug, Default)]
 struct Stack {
-    /// What is to be written; none: it is not wanted any more.
+    /// Jobs whose files are to be written; none: the file is not wanted any more.
     waiting: VecDeque<(JobId, Option<Box<Queued>>)>,
-    /// What is being written, until it has its name.
+    /// Job whose file is being written, until it has its name.
     written: Option<JobId>,
     over: bool,
 }
@@ -66,7 +66,7 @@ impl Filing {
         self.0.bell.notify_one();
     }
 
-    /// There is no file of the job any more, and none comes of what was put before.
+    /// Removes the file of the job; none comes of what was put before.
     pub(super) fn remove(&self, job: JobId) {
         let mut stack = self.0.stack();
         stack.written = stack.written.filter(|written| *written != job);
@@ -77,7 +77,7 @@ impl Filing {
 }
 
 impl Drop for Filing {
-    /// What is being written is not waited for: nobody has been told of it.
+    /// Ends the thread; what is being written is not waited for: nobody has been told of it.
     fn drop(&mut self) {
         self.0.stack().over = true;
         self.0.bell.notify_one();

@@ -1,5 +1,5 @@
-//! What fillers cost the gangs of this node: by the calls of MPI that the gangs' ranks make, in windows with
-//! and without a filler ([`tutti_sched::fill_trial`]).
+//! Costs of fillers for the gangs of this node: by the calls of MPI that the gangs' ranks make, in windows
+//! with and without a filler ([`tutti_sched::fill_trial`]).
 //!
 //! ```text
 //! ranks run: begin --> timeout_ms --> handle_time: calls and time of each gang --> Command::MayFill
@@ -37,7 +37,7 @@ struct Gang {
 struct Gauge {
     page: Page,
     counts: Vec<CallCounts>,
-    /// What was counted when the last window ended.
+    /// Count at the end of the last window.
     before: Option<Count>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct FillTrials {
     gangs: BTreeMap<JobId, Gang>,
 }
 
-/// What is to be done.
+/// Change that is to be passed on.
 #[derive(Debug)]
 pub(super) enum Filled {
     /// The switch thread is told.
@@ -84,7 +84,7 @@ impl FillTrials {
         self.trials.handle_moved(monotonic_ms(), job);
     }
 
-    /// Nothing of a job is left here.
+    /// Forgets a job of which nothing is left here.
     pub(super) fn end(&mut self, job: JobId) {
         self.trials.remove(monotonic_ms(), job);
         self.gangs.remove(&job);
@@ -108,7 +108,7 @@ impl FillTrials {
         self.trials.handle_time(now_ms, if was_trying { &samples } else { &[] });
     }
 
-    /// What is to be done.
+    /// Returns the next change that is to be passed on.
     pub(super) fn poll(&mut self) -> Option<Filled> {
         if let Some((job, may_fill)) = self.trials.poll_change() {
             return Some(Filled::MayFill(job, may_fill));
@@ -123,7 +123,8 @@ fn monotonic_ms() -> u64 {
 }
 
 impl Gang {
-    /// What it has done since the last time; none: it cannot be measured, or did not run for long enough.
+    /// Measures the gang's work since the last time; none: it cannot be measured, or did not run for long
+    /// enough.
     fn take_sample(&mut self, gang: JobId) -> Option<Sample> {
         if !std::mem::replace(&mut self.is_opened, true) {
             self.gauge = Gauge::open(self.user, &self.starters);

@@ -26,9 +26,10 @@ use crate::core::action::Residents;
 use crate::core::event::Event;
 use crate::gang::{Command, Filling, LocalRanks};
 
-/// So long the ranks of a job run before they have turns, if what their starters have is not found before.
+/// Time for which the ranks of a job run before they have turns, if what their starters have is not found
+/// before.
 const PAGES_MAX: Duration = Duration::from_millis(250);
-/// So many ranks of a job are looked at, also if an `mpiexec` says that it has more.
+/// Ranks of a job that are looked at, at most, also if an `mpiexec` says that it has more.
 const RANKS_MAX: usize = 4096;
 
 impl Shell {
@@ -64,7 +65,7 @@ impl Shell {
 }
 
 impl Shell {
-    /// What a job's starters have for the switch thread has been found.
+    /// Sends the pages of a job's starters, which have been found, to the switch thread.
     pub(super) fn send_pages(&mut self, job: JobId, pages: Handover) {
         if let Some((ranks, _)) = self.unsent.remove(&job) {
             self.switcher.send(Command::RanksStarted(job, ranks));
@@ -77,7 +78,7 @@ impl Shell {
         self.unsent.values().map(|(_, until)| *until).min()
     }
 
-    /// They have.
+    /// Sends off the ranks that have waited for their pages for long enough.
     pub(super) fn send_overdue(&mut self) {
         let now = Instant::now();
         let (overdue, unsent) =
@@ -90,7 +91,7 @@ impl Shell {
 }
 
 impl Shell {
-    /// It may be time to look what fillers cost.
+    /// Looks what fillers cost, if it is time.
     pub(super) fn try_fillers(&mut self) {
         self.fill_trials.handle_time();
         while let Some(filled) = self.fill_trials.poll() {

@@ -26,7 +26,7 @@ const SLOT_BYTES: u64 = 4 << 20;
 const HEADER_BYTES: usize = 24;
 /// Journals of jobs that are over, for a controller that does not know yet that they are.
 const OVER_MAX: usize = 64;
-/// Nobody comes back to a job after this time.
+/// Age of a journal after which nobody comes back to its job.
 const OLD: Duration = Duration::from_secs(90 * 86_400);
 
 /// The folder of these files.
@@ -35,7 +35,7 @@ pub(super) struct Journals {
     folder: PathBuf,
     /// Number of the last record, by job.
     numbers: HashMap<JobId, u64>,
-    /// It has been said that one cannot be written.
+    /// Whether it has been said that a journal cannot be written.
     complained: bool,
 }
 
@@ -94,7 +94,7 @@ impl Journals {
         let _ = std::fs::remove_file(self.path(job));
     }
 
-    /// What the job's writers lock, if there is one.
+    /// Opens what the job's writers lock, if there is one.
     pub(super) fn lock(&self, job: JobId) -> Option<File> {
         File::open(self.path(job)).ok()
     }

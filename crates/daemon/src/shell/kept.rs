@@ -16,7 +16,7 @@ use super::filing::sync;
 pub(super) enum Until {
     /// The next daemon reads it. A power cut may cost the change, or all.
     Renamed,
-    /// It is on the disk, which may take its time.
+    /// Brought to the disk, which may take its time.
     OnDisk,
 }
 

@@ -30,7 +30,7 @@ const LOOK_MS: u64 = 1000;
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) stream: std::os::unix::net::UnixStream,
-    /// Its connection with a service.
+    /// Connection of the process with a service.
     pub(super) service: OwnedFd,
     pub(super) permit: ConnectionPermit,
 }
@@ -67,7 +67,7 @@ impl Starters {
 struct Rings {
     /// Each with the number of its changes at the last look, if it waited then.
     wishes: Vec<(Wish, Option<u64>)>,
-    /// Those that were named, and have not ended.
+    /// Rings that were named, and have not ended.
     named: BTreeSet<Vec<JobId>>,
     looked_ms: u64,
 }
@@ -145,7 +145,7 @@ impl Lending {
         self.starters.begin(job, starters);
     }
 
-    /// Nothing of the job is left here.
+    /// Forgets the starters of a job of which nothing is left here.
     pub(super) fn end(&mut self, job: JobId) {
         self.starters.end(job);
     }

@@ -51,15 +51,15 @@ const ASKED_MAX: usize = 256;
 const LIST_BYTES_MAX: u64 = 4 << 20;
 /// A user has no less of the machine than one part in so many, whoever else there is.
 const SHARES_MAX: u32 = 8;
-/// Who works for less than this part of the time of one core needs no share: half of the smallest that there
-/// is.
+/// Part of the time of one core, one in so many: who works for less needs no share. Half of the smallest that
+/// there is.
 const WORKED_PART: u64 = 2 * SHARES_MAX as u64;
-/// Who counts does so until it has not worked for so long: gangs rest now and then.
+/// Time without work after which a user counts no more: gangs rest now and then.
 const STAY_MS: u64 = 2000;
 /// The kernel counts CPU time for programs in hundredths of a second.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Who else is there.
+/// Look-out for daemons of other users.
 #[derive(Debug)]
 pub(super) struct Neighbours {
     uid: u32,
@@ -71,7 +71,7 @@ pub(super) struct Neighbours {
     census: Option<Census>,
     judged_ms: u64,
     window: Option<Window>,
-    /// That others are not seen was said.
+    /// Whether it was said that others are not seen.
     is_hidden: bool,
 }
 
@@ -93,7 +93,7 @@ impl Neighbours {
         }
     }
 
-    /// What is to look for others now, if it is time; it comes back by [`Self::take`].
+    /// Returns the census that is to look for others now, if it is time; it comes back by [`Self::take`].
     fn begin(&mut self, wanted: bool, now_ms: u64) -> Option<Census> {
         if !wanted {
             self.listener = None;
@@ -114,7 +114,7 @@ impl Neighbours {
         Some(census)
     }
 
-    /// It has looked.
+    /// Takes back the census, which has looked.
     fn take(&mut self, mut census: Census) {
         if self.listener.is_none() {
             census.forget();
@@ -161,15 +161,15 @@ impl Listener {
     }
 }
 
-/// What is known of other users.
+/// Knowledge of other users.
 #[derive(Debug)]
 pub(super) struct Census {
     uid: u32,
     /// Names that have been asked: who listens, if he may be believed.
     known: BTreeMap<String, Option<Listener>>,
-    /// What those users' processes had worked at some looks, in ticks, the last one last.
+    /// Work of those users' processes up to some looks, in ticks, the last one last.
     worked: BTreeMap<u32, VecDeque<(u64, u64)>>,
-    /// Who counts.
+    /// Users who count.
     users: BTreeSet<u32>,
     /// Somebody listens whose process lives and is not seen: nothing is known of his work.
     is_hidden: bool,
@@ -261,7 +261,7 @@ fn sockets() -> String {
     String::from_utf8_lossy(&list).into_owned()
 }
 
-/// Who listens there; none: nobody does, or has room for us.
+/// Asks the kernel who listens there; none: nobody does, or has room for us.
 fn peer_of(name: &str) -> Option<UCred> {
     let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).ok()?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -275,8 +275,8 @@ fn is_hidden(pid: Pid) -> bool {
     Stat::of(pid).is_none() && test_kill_process(pid) == Err(Errno::PERM)
 }
 
-/// What the processes of each of these users have worked, in ticks; nothing of a user without one in our user
-/// namespace.
+/// Sums up the work of the processes of each of these users, in ticks; nothing of a user without one in our
+/// user namespace.
 fn work_of(users: &BTreeSet<u32>) -> BTreeMap<u32, u64> {
     let ours = std::fs::read("/proc/self/uid_map").unwrap_or_default();
     let (mut work, mut at_home) = (BTreeMap::new(), BTreeSet::new());
@@ -313,7 +313,7 @@ impl Shell {
         }
     }
 
-    /// Who else is there has been looked for.
+    /// Handles the census, which has looked who else is there.
     pub(super) fn handle_neighbours(&mut self, census: Census, window: Option<Window>) {
         if census.is_hidden && !std::mem::replace(&mut self.neighbours.is_hidden, true) {
             tracing::warn!(

@@ -32,7 +32,7 @@ use tutti_os::stat::Stat;
 /// Between two looks: orphans may die by the thousand, and each says so.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
-/// So many looks before the daemon ends.
+/// Number of looks before the daemon ends.
 pub(super) const LAST_LOOKS: u32 = 100;
 
 /// Children whose status somebody takes.
@@ -45,9 +45,9 @@ pub(super) struct Wards {
 
 #[derive(Debug, Default)]
 struct Pids {
-    /// Their statuses are taken by others.
+    /// Children whose statuses are taken by others.
     awaited: HashSet<u32>,
-    /// They were killed, and nobody waits for them any more.
+    /// Children that were killed, and for which nobody waits any more.
     given_up: HashSet<u32>,
 }
 
@@ -79,7 +79,7 @@ impl Wards {
         self.pids().awaited.insert(pid);
     }
 
-    /// Its status has been taken: the number is anybody's.
+    /// Removes a child whose status has been taken: the number is anybody's.
     pub(super) fn remove(&self, pid: u32) {
         self.pids().awaited.remove(&pid);
     }

@@ -36,7 +36,7 @@ const NESTED_MAX: u32 = 8;
 /// The accounts of uids that are none.
 #[derive(Debug, Default)]
 pub(super) struct PeerUsers {
-    /// What the list was when it was read.
+    /// Version of the list when it was read.
     version: Option<(u64, i64, i64, u64)>,
     ranges: Vec<(Range<u64>, u32)>,
 }
@@ -120,12 +120,12 @@ impl PeerProcess {
         is_alive.then_some(process)
     }
 
-    /// Its number, and when it was started.
+    /// Returns the number of the process, and when it was started.
     pub(super) fn number(&self) -> (u32, u64) {
         (self.pid.as_raw_nonzero().get() as u32, self.since)
     }
 
-    /// It stands still; none: it is gone.
+    /// Whether the process stands still; none: it is gone.
     pub(super) fn is_stopped(&self) -> Option<bool> {
         self.is_it().map(|stat| stat.is_stopped())
     }

@@ -40,7 +40,7 @@ const GREETING_BYTES_MAX: usize = 1 << 10;
 /// Between two lines about strangers.
 const SAID_AGAIN: Duration = Duration::from_secs(10);
 
-/// Who has connected and not shown the key, and what was said of that.
+/// Connections that have not shown the key, and what was said of that.
 #[derive(Debug)]
 pub(super) struct PendingPeers {
     strangers: Strangers,
@@ -88,7 +88,7 @@ pub(super) struct Far {
     /// By us.
     pub(super) dialled: bool,
     pub(super) address: SocketAddr,
-    /// What only both ends know.
+    /// Secret that only both ends know.
     pub(super) secret: Option<Secret>,
     /// The version of the wire that both speak.
     pub(super) wire: u32,
@@ -96,7 +96,7 @@ pub(super) struct Far {
 
 /// A link as the loop has it.
 pub(super) struct Peer {
-    /// What is to be written to it.
+    /// Sender of what is to be written to it.
     pub(super) writer: mpsc::UnboundedSender<Vec<u8>>,
     pub(super) far: Far,
 }
@@ -115,9 +115,9 @@ fn framed(put: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Vec<u8> {
 
 /// The two ends of a link that has not begun.
 enum Met {
-    /// They speak this version.
+    /// Agreed on this version.
     Agreed(u32),
-    /// They have none in common.
+    /// Found to have no version in common.
     Apart(Stranger),
 }
 
@@ -285,7 +285,7 @@ async fn connect(with: Arc<ClientConfig>, address: SocketAddr) -> io::Result<Tls
     TlsConnector::from(with).connect(name, stream).await
 }
 
-/// Who was dialled has none of the names that we have for a wire.
+/// Whether who was dialled has none of the names that we have for a wire.
 fn is_other_wire(error: &io::Error) -> bool {
     let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     matches!(of_tls, Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)))

@@ -10,7 +10,7 @@ use crate::gang::now_ns;
 
 /// The shortest request counts as so many bytes.
 const REQUEST_BYTES_MIN: usize = 4 << 10;
-/// What stands before a line in the log: time, level, node.
+/// Bytes before a line in the log: time, level, node.
 const PREFIX_BYTES: usize = 48;
 
 /// All who are connected, by user.
@@ -67,7 +67,7 @@ impl ConnectionQuota {
         }
     }
 
-    /// Something waits to be written to somebody.
+    /// Whether something waits to be written to somebody.
     pub(super) fn has_unread(&self) -> bool {
         self.ledger().has_unread()
     }
@@ -138,7 +138,7 @@ impl ConnectionPermit {
         Debts { quota: self.quota.clone(), uid: self.uid }
     }
 
-    /// It has asked for something.
+    /// Notes that the connection has asked for something.
     pub(super) fn is_known(&mut self) {
         if std::mem::take(&mut self.waits) {
             self.quota.ledger().know(self.uid);
@@ -154,7 +154,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// What a user's programs have been answered and have not read.
+/// Answers to a user's programs that they have not read.
 #[derive(Clone, Debug)]
 pub(super) struct Debts {
     quota: ConnectionQuota,
@@ -167,17 +167,17 @@ impl Debts {
         self.uid
     }
 
-    /// So much more is too much. Whoever reads what he is answered may have an answer of any length.
+    /// Whether so much more is too much. Whoever reads what he is answered may have an answer of any length.
     pub(super) fn is_over(&self, bytes: usize) -> bool {
         self.quota.ledger().is_unread_over(self.uid, bytes)
     }
 
-    /// So much waits to be written.
+    /// Notes that so much waits to be written.
     pub(super) fn owe(&self, bytes: usize) {
         self.quota.ledger().owe(self.uid, bytes);
     }
 
-    /// It has been written, or cannot be.
+    /// Notes that so much has been written, or cannot be.
     pub(super) fn pay(&self, bytes: usize) {
         self.quota.ledger().pay(now_ns(), self.uid, bytes);
     }

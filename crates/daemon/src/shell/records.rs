@@ -1,5 +1,5 @@
-//! What a daemon keeps of its starters, for the daemon that takes its place: a file for each, which only its
-//! owner may read (there is a token in it, and a user's environment).
+//! Records that a daemon keeps of its starters, for the daemon that takes its place: a file for each, which
+//! only its owner may read (there is a token in it, and a user's environment).
 //!
 //! Writer: the daemon, when an order has changed; it removes the file when the job is over. What happens if
 //! it stops right here: files are replaced as a whole, so the next daemon reads the old or the new one. A
@@ -24,16 +24,16 @@ use crate::message::JobId;
 /// Files are written in pieces of so many bytes.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What the file of a starter says.
+/// Content of the file of a starter.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct File {
-    /// What it must say to be taken back.
+    /// Token that the starter must show to be taken back.
     pub token: u64,
-    /// Its process.
+    /// Process of the starter.
     pub pid: u32,
     /// When that was started, in clock ticks since boot: pids are used again.
     pub since: u64,
-    /// Its cgroup, if it could make one.
+    /// Cgroup of the starter, if it could make one.
     pub cgroup: Option<PathBuf>,
     /// The cgroups that root's daemon has made for its part.
     #[serde(default)]
@@ -57,7 +57,7 @@ impl Folder {
         self.0.join(format!("{job}.json"))
     }
 
-    /// What has no name yet; there is one at a time.
+    /// Path of the file that has no name yet; there is one at a time.
     fn new_file(&self) -> PathBuf {
         self.0.join("new")
     }
@@ -88,7 +88,8 @@ impl Folder {
         std::fs::rename(self.new_file(), self.file(job))
     }
 
-    /// It is not wanted, or could not be written: it takes room that there is not.
+    /// Discards the file that has no name: it is not wanted, or could not be written, and takes room that
+    /// there is not.
     pub(super) fn discard(&self) {
         let _ = std::fs::remove_file(self.new_file());
     }

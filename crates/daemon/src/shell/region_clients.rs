@@ -30,7 +30,7 @@ impl Shell {
         move |event| drop(shell_events.send(ShellEvent::Region(event)))
     }
 
-    /// What the core is to know of it.
+    /// Takes an event of regions; returns what the core is to know of it.
     pub(super) fn take_region_event(&mut self, event: regions::RegionEvent) -> Option<Event> {
         Some(match event {
             regions::RegionEvent::Wanted(client, (uid, groups), wanted, reply) => {

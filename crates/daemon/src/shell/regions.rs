@@ -52,7 +52,7 @@ const ANSWER_BYTES_MAX: usize = 128;
 /// To be given the answer for a program.
 pub(super) type Reply = oneshot::Sender<Vec<u8>>;
 
-/// Something for the loop.
+/// Event of regions for the loop.
 #[derive(Debug)]
 pub(super) enum RegionEvent {
     /// A program, of this user with these groups, wants a region.
@@ -63,7 +63,7 @@ pub(super) enum RegionEvent {
     Services(ClientId, u32, Reply),
     /// A program waits for a service of this node.
     Lend(Box<Waiting>),
-    /// It has gone.
+    /// Departure of the program.
     Gone(ClientId),
     /// A server has answered for a client of this node's, or the number of a status.
     Reached(NodeId, u64, Result<RegionPlace, i32>),
@@ -103,7 +103,8 @@ impl Drop for RegionSocket {
     }
 }
 
-/// Whoever has opened the daemon's own socket owns this one too. Everybody may ask.
+/// Opens the listening socket: whoever has opened the daemon's own socket owns this one too. Everybody may
+/// ask.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path)?;
@@ -267,7 +268,7 @@ async fn reach(at: IpAddr, client: &RegionClient) -> Result<RegionPlace, Status>
     place(at, &bytes[..length])
 }
 
-/// What a server has answered, which is its user's: it may say anything.
+/// Decodes what a server has answered, which is its user's: it may say anything.
 fn place(at: IpAddr, bytes: &[u8]) -> Result<RegionPlace, Status> {
     let Ok(Some((Answer { status, value }, pass))) = Answer::take(bytes) else { return Err(Status::Refused) };
     if status != Status::Ok {

@@ -1,5 +1,5 @@
-//! What users send is served in turns ([`crate::core::ledger::queue`]): a connection puts one piece, and
-//! reads on when that has been served. Whoever sends much, or what takes long, waits; the others do not.
+//! Turns in which what users send is served ([`crate::core::ledger::queue`]): a connection puts one piece,
+//! and reads on when that has been served. Whoever sends much, or what takes long, waits; the others do not.
 //!
 //! ```text
 //! connection --UserEvents::serve--> FairQueue --serve_users--> core, actions
@@ -14,17 +14,17 @@ use tokio::sync::{mpsc, oneshot};
 use crate::core::ledger::queue::FairQueue;
 use crate::gang::now_ns;
 
-/// So long users are served before sockets, links and the clock are looked at again.
+/// Time for which users are served before sockets, links and the clock are looked at again.
 pub(super) const TURN: Duration = Duration::from_millis(5);
 
-/// What a user has sent: an event of the main loop.
+/// Piece that a user has sent: an event of the main loop.
 pub(super) struct Piece<E> {
     pub event: E,
     /// Dropped when it has been served.
     _served: Option<oneshot::Sender<()>>,
 }
 
-/// What users have sent and is not served.
+/// Pieces that users have sent and that are not served.
 pub(super) type Pieces<E> = FairQueue<Piece<E>>;
 
 /// A connection's way to the main loop, whose events can say that a user has sent a piece.

@@ -16,7 +16,7 @@ use crate::core::config::Loaded;
 use crate::gang::GangSettings;
 use crate::key::KeySource;
 
-/// What a daemon is started with.
+/// Settings with which a daemon is started.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where daemons and ranks meet.
@@ -31,7 +31,7 @@ pub struct Settings {
     pub delays: Delays,
     /// How gangs are scheduled.
     pub gangs: GangSettings,
-    /// What the keeper has set.
+    /// Configuration that the keeper has set.
     pub configured: Configured,
 }
 
@@ -61,7 +61,7 @@ pub struct NetworkSettings {
 /// The node, and what jobs have of it.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
     /// Text that all nodes of one machine share.
     pub machine: String,
@@ -77,14 +77,14 @@ pub struct NodeSettings {
     pub starter: PathBuf,
 }
 
-/// What the keeper has set.
+/// Configuration that the keeper has set.
 #[derive(Clone, Debug)]
 pub struct Configured {
     /// Where that stands.
     pub source: ConfigurationSource,
     /// The same as it was read at the start.
     pub loaded: Loaded,
-    /// What holds for this node, for people.
+    /// Settings that hold for this node, for people.
     pub shown: Vec<Setting>,
 }
 

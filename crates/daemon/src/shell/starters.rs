@@ -42,16 +42,16 @@ use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, UserEvents, 
 use crate::core::event::StarterEnd;
 use crate::message::{Launch, STATE_BYTES_MAX};
 
-/// Who has closed its wire, or was told to end for good, is dead after this time: it gives what it has
-/// started as long as that.
+/// Time after which a starter is dead that has closed its wire, or was told to end for good: it gives what it
+/// has started as long as that.
 const DYING_MAX: Duration = Duration::from_secs(30);
 
-/// Who was killed is dead after this time, or it is given up: the kernel may wait for a file system of its
-/// user's for ever.
+/// Time after which a process that was killed is dead, or is given up: the kernel may wait for a file system
+/// of its user's for ever.
 pub(super) const KILLED_MAX: Duration = Duration::from_secs(5);
 
-/// Who was told to kill its part has said that the job is over after this time, or root's daemon kills all of
-/// it.
+/// Time after which a starter that was told to kill its part has said that the job is over, or root's daemon
+/// kills all of it.
 const KILL_MAX: Duration = Duration::from_secs(20);
 /// A filler, which is behind nobody from then on.
 const KILL_FILLER_MAX: Duration = Duration::from_secs(2);
@@ -65,17 +65,17 @@ pub(super) fn is_open_to_users(starter: &Path) -> bool {
 pub(super) struct Starter {
     /// None: an earlier daemon has started it, or no daemon at all.
     child: Option<Process>,
-    /// It is the `mpiexec` of a job that was started without a daemon.
+    /// Whether it is the `mpiexec` of a job that was started without a daemon.
     enrolled: bool,
     /// None: it is not here yet.
     wire: Option<Wire>,
-    /// It has been told to end: what it still says is read, so that it can, and concerns nobody.
+    /// Whether it has been told to end: what it still says is read, so that it can, and concerns nobody.
     ended: bool,
     /// The cgroups of its part, if this is root's daemon.
     pub group: Option<PartGroup>,
-    /// What is kept of it.
+    /// Record that is kept of it.
     pub file: File,
-    /// What its part has of the daemon's descriptors.
+    /// Permit for the descriptors of the daemon that its part has.
     _descriptors: Option<DescriptorPermit>,
 }
 
@@ -198,8 +198,8 @@ impl Starter {
         self.listen();
     }
 
-    /// It has been told to kill its part. Its user can stop it: after a while root's daemon kills the starter
-    /// and all that is left.
+    /// Bounds the time of a starter that has been told to kill its part. Its user can stop it: after a while
+    /// root's daemon kills the starter and all that is left.
     pub(super) fn kill_later(&self, job: JobId, shell_events: &ShellEvents) {
         let (Some(wire), Some(group)) = (&self.wire, &self.group) else { return };
         let (number, shell_events) = (wire.number, shell_events.clone());
@@ -217,7 +217,7 @@ impl Starter {
         }
     }
 
-    /// It has said something; whether nobody wants to hear it any more.
+    /// Hears that the starter has said something; returns whether nobody wants to hear it any more.
     pub(super) fn is_abandoned(&self) -> bool {
         if self.ended {
             self.listen();
@@ -360,8 +360,8 @@ impl Shell {
         }
     }
 
-    /// Who says that it is a starter of an earlier daemon is one if it is the process that we know, and has
-    /// its token.
+    /// Takes back who says that it is a starter of an earlier daemon, if it is the process that we know, and
+    /// has its token.
     pub(super) fn welcome_back(
         &mut self,
         (client, uid, pid): (ClientId, u32, Option<Pid>),
@@ -429,7 +429,7 @@ impl Shell {
             .insert(job, Starter { child, enrolled, wire, ended, group, file, _descriptors: descriptors });
     }
 
-    /// What happened concerns a connection that has become the wire of a job.
+    /// Whether an event concerns a connection that has become the wire of a job.
     pub(super) fn is_enrolled(&self, event: &Event) -> bool {
         match event {
             Event::Frame(client, ..) | Event::ClientGone(client) | Event::Taken(client, _) => {

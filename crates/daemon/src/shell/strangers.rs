@@ -1,4 +1,4 @@
-//! Who has connected to the control port and not shown the cluster's key: anybody who reaches it.
+//! Connections to the control port that have not shown the cluster's key: of anybody who reaches it.
 //!
 //! ```text
 //! connects -> has a place -> shows the key in time: a member, the place is free
@@ -26,11 +26,11 @@ const PORT_OF_ALL: u16 = 1024;
 struct Pending<T> {
     number: u64,
     address: IpAddr,
-    /// What ends it.
+    /// Handle that ends it.
     task: T,
 }
 
-/// Those of one kind, the oldest first.
+/// Connections of one kind, the oldest first.
 #[derive(Debug)]
 struct Places<T> {
     all: VecDeque<Pending<T>>,
@@ -71,7 +71,7 @@ struct Kinds {
 pub(super) struct Strangers(Arc<Mutex<Kinds>>);
 
 impl Strangers {
-    /// Nobody.
+    /// Makes the places, all of them free.
     pub(super) fn new() -> Self {
         let places = || Places { all: VecDeque::new() };
         Strangers(Arc::new(Mutex::new(Kinds { roots: places(), others: places() })))
@@ -86,7 +86,8 @@ impl Strangers {
         lost.is_some()
     }
 
-    /// It has shown the key, or it is gone. False: its place was another's already, and it is closed.
+    /// Frees the place of a connection that has shown the key, or is gone. False: its place was another's
+    /// already, and it is closed.
     pub(super) fn leave(&self, number: u64) -> bool {
         let mut kinds = self.kinds();
         kinds.roots.remove(number) || kinds.others.remove(number)

@@ -1,5 +1,5 @@
-//! What users have used, on the controller, for the controller after this one: a file beside its folder of
-//! waiting jobs, `NAME.used`.
+//! Record of what users have used, on the controller, for the controller after this one: a file beside its
+//! folder of waiting jobs, `NAME.used`.
 //!
 //! Writer: the controller's main loop, at most every [`KEEP_MS`] and only if something has changed. What
 //! happens if it stops right here: the file is replaced as a whole, so the next controller reads the old or
@@ -18,7 +18,7 @@ const KEEP_MS: u64 = 5_000;
 /// A longer file is none: 30 bytes a user.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// What the file says.
+/// Content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Used {
     /// When that was, in ms since 1970.
@@ -33,7 +33,7 @@ pub(super) struct UsedFile {
     path: PathBuf,
     kept_ms: u64,
     kept: Vec<(u32, u64)>,
-    /// It could not be written, and that was said.
+    /// Whether the file could not be written, and that was said.
     is_broken: bool,
 }
 
@@ -44,8 +44,8 @@ impl UsedFile {
         UsedFile { path, kept_ms: 0, kept: Vec::new(), is_broken: false }
     }
 
-    /// What an earlier controller has left, and how old it is, in ns. A clock that was set back since makes
-    /// it new.
+    /// Loads what an earlier controller has left, and how old it is, in ns. A clock that was set back since
+    /// makes it new.
     pub(super) fn load(&mut self, now_ms: u64) -> (Vec<(u32, u64)>, u64) {
         match kept::read(&self.path, BYTES_MAX) {
             Ok(Used { at_ms, used }) => (used, now_ms.saturating_sub(at_ms).saturating_mul(1_000_000)),
@@ -58,7 +58,7 @@ impl UsedFile {
         }
     }
 
-    /// So it stands now.
+    /// Keeps what users have used by now.
     pub(super) fn keep(&mut self, now_ms: u64, used: &[(u32, u64)]) {
         // A clock that was set back begins anew.
         if (self.kept_ms..self.kept_ms + KEEP_MS).contains(&now_ms) || used == self.kept {

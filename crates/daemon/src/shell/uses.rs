@@ -1,4 +1,4 @@
-//! What jobs have of this node's memory and network, as the kernel counts it for their cgroups, for the
+//! Use of this node's memory and network by jobs, as the kernel counts it for their cgroups, for the
 //! controller's prices ([`tutti_sched::market`]); and whether the network is congested, for the board.
 //!
 //! ```text
@@ -26,11 +26,11 @@ use crate::message::JobId;
 const REPORT_MS: u64 = 1000;
 /// A network that loses more than one packet in so many is congested.
 const LOST_MAX: u64 = 32;
-/// What is said on the board holds for so long.
+/// Time for which what is said on the board holds.
 const CONGESTED_NS: u64 = 2_000_000_000;
 /// Memory above so many hundredths is scarce.
 const MEMORY_PERCENT: u64 = 90;
-/// So is memory for which somebody waits for more than this part of the time, in hundredths of a percent.
+/// Part of the time, in hundredths of a percent: memory for which somebody waits for longer is scarce too.
 const PRESSURE_MAX: u64 = 1000;
 
 /// A job's counters.

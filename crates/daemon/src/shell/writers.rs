@@ -22,7 +22,7 @@ use crate::message::User;
 
 /// A writer whose wire has ended, and which stands in a write, is killed after this time.
 const DYING_MAX: Duration = Duration::from_secs(30);
-/// What a writer says at a time is shorter.
+/// Bound of what a writer says at a time, in bytes.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 pub(super) type Writers = HashMap<JobId, Writer>;

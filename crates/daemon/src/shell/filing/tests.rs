@@ -65,7 +65,7 @@ fn queued(detached: bool) -> Box<Queued> {
 struct Slow {
     path: PathBuf,
     filing: Filing,
-    /// Something is being brought to the disk.
+    /// Word that something is being brought to the disk.
     begun: Receiver<()>,
     let_go: Sender<io::Result<()>>,
     done: Receiver<(JobId, Result<(), String>)>,

@@ -16,7 +16,7 @@ fn credential() -> Credential {
     credential
 }
 
-/// What the other end of a link says, and what we make of it.
+/// Lets the other end of a link say this; returns what we make of it.
 fn meet(theirs: &[u8]) -> io::Result<Met> {
     now(async {
         let (mut here, mut there) = duplex(1 << 16);

@@ -7,7 +7,7 @@ use super::*;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What becomes of a wire on which this is said: how much of it was heard, and what was wrong.
+/// Lets this be said on a wire; returns how much of it was heard, and what was wrong.
 fn heard(event: Vec<u8>) -> (usize, Option<String>) {
     let (own, mut end) = Stream::pair().unwrap();
     own.set_nonblocking(true).unwrap();
