@@ -23,16 +23,16 @@ pub enum Kind {
     Destruct(String),
 }
 
-/// What a node gives.
+/// Contribution of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     /// The node.
     pub node: u32,
     /// Number of the operation there.
     pub number: u64,
-    /// What its processes have given.
+    /// Bytes that its processes have given.
     pub bytes: Vec<u8>,
-    /// They want a number for their group.
+    /// Whether they want a number for their group.
     pub wants_context: bool,
 }
 

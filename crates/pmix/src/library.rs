@@ -162,7 +162,7 @@ impl Library {
         space.ranks_on(job.node).map(|rank| self.admit_rank(&space.name, rank)).collect()
     }
 
-    /// Nothing of a namespace is left.
+    /// Removes a namespace: nothing of it is left.
     pub fn dismiss(&self, space: &str) {
         // SAFETY: the name stays for ever; without a callback the call is over when it returns.
         unsafe { (self.deregister_space)(terminated(space).as_ptr(), None, ptr::null_mut()) };

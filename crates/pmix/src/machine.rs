@@ -1,4 +1,4 @@
-//! What the servers of a job know together: namespaces, published names, operations of several processes,
+//! State that the servers of a job share: namespaces, published names, operations of several processes,
 //! keys of processes of other nodes. Each has the same, since it is changed by words alone, and all get the
 //! words of all in one order. It is pure: a word goes in, what is to be done on this node comes out.
 //!
@@ -36,7 +36,7 @@ pub enum Word {
         owner: Process,
         /// The processes that may see them.
         range: Range,
-        /// They go with the first that reads them.
+        /// Whether they go with the first that reads them.
         is_read_once: bool,
         /// Keys and values.
         entries: Vec<(String, Value)>,
@@ -54,7 +54,7 @@ pub enum Word {
     Lookup {
         /// Number.
         number: u64,
-        /// What it wants.
+        /// Wish of the process.
         lookup: Lookup,
     },
     /// All processes of the node are in an operation.
@@ -65,10 +65,10 @@ pub enum Word {
         kind: Kind,
         /// The processes of all nodes.
         processes: Vec<Process>,
-        /// What those of the node have given.
+        /// Bytes that those of the node have given.
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
-        /// They want a number for their group.
+        /// Whether they want a number for their group.
         wants_context: bool,
     },
     /// A process has waited as long as it wanted.
@@ -87,7 +87,7 @@ pub enum Word {
     Keys {
         /// The node that has asked.
         to: u32,
-        /// Its number.
+        /// Number of that node's request.
         number: u64,
         /// 0, or why there are none.
         status: i32,
@@ -100,7 +100,7 @@ pub enum Word {
 /// The answer to a request of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is done, or has failed ([`status`]).
+    /// Result: it is done, or has failed ([`status`]).
     Status(i32),
     /// An operation of several processes is over: what all have given, the number of their group, and its
     /// members.
@@ -111,7 +111,7 @@ pub enum Answer {
     Space(String),
 }
 
-/// Something to be done on this node.
+/// Action to be done on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// A request has its answer.
@@ -120,10 +120,10 @@ pub enum Deed {
     AskRank(u32, u64, Process),
 }
 
-/// What the servers know together.
+/// State that the servers share.
 #[derive(Debug)]
 pub struct Machine {
-    /// This node.
+    /// Number of this node.
     here: u32,
     /// The namespaces.
     pub spaces: Spaces,

@@ -1,5 +1,5 @@
-//! What processes have published, for the others of their job. All servers of a job have the same, since they
-//! get what changes it in one order ([`crate::machine`]).
+//! Names that processes have published, for the others of their job. All servers of a job have the same,
+//! since they get what changes it in one order ([`crate::machine`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -21,9 +21,9 @@ pub struct Value {
 /// The processes that may see an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Range {
-    /// Those of the node.
+    /// Processes of the node.
     Node,
-    /// Those of the namespace.
+    /// Processes of the namespace.
     Space,
     /// The process itself.
     Process,
@@ -39,7 +39,7 @@ struct Entry {
     owner: Process,
     node: u32,
     range: Range,
-    /// It goes with the first process that reads it.
+    /// Whether it goes with the first process that reads it.
     is_read_once: bool,
 }
 
@@ -48,18 +48,18 @@ struct Entry {
 pub struct Lookup {
     /// The process.
     pub asker: Process,
-    /// Its keys.
+    /// Keys that the process looks up.
     pub keys: Vec<String>,
-    /// It waits until so many are there; 0: it does not wait.
+    /// Number of keys for which it waits until they are there; 0: it does not wait.
     pub wanted: u32,
 }
 
-/// What a process finds: a key, its value, and who has published it.
+/// Entry that a process finds: a key, its value, and who has published it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The key.
     pub key: String,
-    /// Its value.
+    /// Value of the key.
     pub value: Value,
     /// The process that has published it.
     pub owner: Process,
@@ -133,7 +133,7 @@ impl Names {
         None
     }
 
-    /// It waits no longer; whether it did.
+    /// Ends the wait of a lookup; whether it waited.
     pub fn give_up(&mut self, node: u32, number: u64) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|(of, one, _)| (*of, *one) != (node, number));

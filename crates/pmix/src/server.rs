@@ -124,9 +124,9 @@ struct Shared {
     state: Mutex<State>,
     replies: Mutex<Sender<Reply>>,
     library: OnceLock<Library>,
-    /// This is the job's only node.
+    /// Whether this is the job's only node.
     is_alone: bool,
-    /// This node.
+    /// Number of this node.
     here: u32,
     /// The beginning of the process's time.
     began: Instant,
@@ -157,7 +157,7 @@ struct Waiting {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
     Never,
-    /// So long after this moment; it is not known yet how long the job had stood still until then.
+    /// Time after this moment; it is not known yet how long the job had stood still until then.
     After(Instant, Duration),
     /// Of what the process has lived, without what the job has stood still.
     At(Duration),

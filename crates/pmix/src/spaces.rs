@@ -22,7 +22,7 @@ pub struct Process {
 /// A namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Its name.
+    /// Name of the namespace.
     pub name: String,
     /// Node of the job that each rank is on.
     pub nodes: Vec<u32>,
@@ -47,7 +47,7 @@ impl Space {
         }
     }
 
-    /// Its ranks on a node.
+    /// Ranks of the namespace on a node.
     pub fn ranks_on(&self, node: u32) -> impl Iterator<Item = u32> {
         self.nodes.iter().zip(0..).filter(move |(of, _)| **of == node).map(|(_, rank)| rank)
     }

@@ -6,11 +6,11 @@ pub const SUCCESS: i32 = 0;
 pub const ERROR: i32 = -1;
 /// The time that the caller has named is over.
 pub const TIMEOUT: i32 = -24;
-/// What was handed over is not what it should be.
+/// Fault in what was handed over: it is not what it should be.
 pub const BAD_PARAMETER: i32 = -27;
-/// There are too many already.
+/// Refusal, as there are too many already.
 pub const OUT_OF_RESOURCE: i32 = -29;
-/// There is none.
+/// Lack of what was looked for.
 pub const NOT_FOUND: i32 = -46;
 /// Not served here.
 pub const NOT_SUPPORTED: i32 = -47;

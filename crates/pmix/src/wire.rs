@@ -52,7 +52,7 @@ impl Description {
 pub struct Newcomers {
     /// The order that starts them: no other ranks of the job have that number.
     pub order: u32,
-    /// Their numbers in the job.
+    /// Numbers of the ranks in the job.
     pub ranks: Vec<u32>,
     /// The node of each.
     pub nodes: Vec<u32>,
@@ -67,14 +67,14 @@ pub struct Newcomers {
 pub struct Command {
     /// By how many processes.
     pub ranks: u32,
-    /// Its file, or its name.
+    /// File of the program, or its name.
     #[serde(with = "serde_bytes")]
     pub file: Vec<u8>,
-    /// Its arguments without its name.
+    /// Arguments of the program without its name.
     pub arguments: Vec<Vec<u8>>,
     /// Variables (`NAME=value`) beside those of the rank.
     pub environment: Vec<Vec<u8>>,
-    /// Its working directory; empty: that of the rank.
+    /// Working directory; empty: that of the rank.
     #[serde(with = "serde_bytes")]
     pub directory: Vec<u8>,
     /// The node that the user wishes, by its name; empty: any.
@@ -101,11 +101,11 @@ pub enum ToServer {
     },
     /// New ranks, some of which may be of this node.
     Admit(Newcomers),
-    /// There are none of this order: one could not be started.
+    /// Tells that there are none of this order: one could not be started.
     Dismiss(u32),
-    /// What has become of [`FromServer::Spawn`]: the order that has started them, if they are there.
+    /// Outcome of [`FromServer::Spawn`]: the order that has started them, if they are there.
     Spawned {
-        /// Its number.
+        /// Number of the request.
         number: u32,
         /// The order.
         order: Option<u32>,
@@ -152,7 +152,7 @@ pub enum FromServer {
     Admitted {
         /// The order that starts them.
         order: u32,
-        /// Their variables.
+        /// Variables of the ranks.
         variables: Vec<Vec<String>>,
     },
     /// New ranks cannot start: one line of why.
@@ -168,7 +168,7 @@ pub enum FromServer {
         number: u32,
         /// The rank.
         rank: u32,
-        /// What they are to execute.
+        /// Commands that they are to execute.
         commands: Vec<Command>,
     },
     /// A rank waits only so long: how long has the job stood still?

@@ -188,7 +188,7 @@ pub(super) fn raw_value(value: &Datum, bytes: &CStr) -> RawValue {
 }
 
 impl Info {
-    /// Its key.
+    /// Key of the info.
     pub(super) fn name(&self) -> String {
         let bytes: Vec<u8> =
             self.key.iter().take_while(|byte| **byte != 0).map(|byte| byte.cast_unsigned()).collect();
@@ -200,7 +200,7 @@ impl Info {
         self.value.kind != BOOL || self.value.data[0] & 0xff != 0
     }
 
-    /// Its number, if it is one that is not negative.
+    /// Number in the value, if it is one that is not negative.
     pub(super) fn number(&self) -> Option<u64> {
         let word = self.value.data[0];
         match self.value.kind {
@@ -214,7 +214,7 @@ impl Info {
         }
     }
 
-    /// Its value as ours; none if it is of another kind than texts, bytes and numbers.
+    /// Converts the value to ours; none if it is of another kind than texts, bytes and numbers.
     ///
     /// # Safety
     /// It is one that libpmix has handed over, and as long as that stays.

@@ -19,7 +19,7 @@ pub struct Pending {
     pub(super) data: *mut c_void,
 }
 
-/// What libpmix is to be called with.
+/// Callback of libpmix that takes an answer.
 #[derive(Debug)]
 pub(super) enum Callback {
     Operation(OpCallback),
@@ -123,7 +123,7 @@ fn give_found(
     unsafe { callback(status::SUCCESS, list.as_mut_ptr(), list.len(), data) }
 }
 
-/// What the members of a group learn, until libpmix gives it back.
+/// Answer to the members of a group, until libpmix gives it back.
 struct GroupAnswer {
     infos: Vec<Info>,
     _members: Vec<RawProcess>,

@@ -33,9 +33,9 @@ pub enum Request {
         kind: Kind,
         /// The processes of all nodes.
         processes: Vec<Process>,
-        /// What those of this node have given.
+        /// Bytes that those of this node have given.
         bytes: Vec<u8>,
-        /// They want a number for their group.
+        /// Whether they want a number for their group.
         wants_context: bool,
         /// How long they wait, in seconds.
         timeout_s: Option<u64>,
@@ -48,7 +48,7 @@ pub enum Request {
         owner: Process,
         /// The processes that may see them.
         range: Range,
-        /// They go with the first that reads them.
+        /// Whether they go with the first that reads them.
         is_read_once: bool,
         /// Keys and values.
         entries: Vec<(String, Value)>,
