@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(Ask::decode(&[call.encode(), vec![0; DATA_BYTES_MAX]].concat()), None);
     }
 
-    /// What is a packet is written as it was read.
+    /// Packets are written as they were read.
     #[test]
     fn packets_that_are_nearly_right_are_read_or_refused() {
         let call = Ask::Call { number: 1, deadline_ns: 2, hash: 3, function: 4, data: b"some data" };

@@ -20,9 +20,9 @@ const AGAIN_NS: u64 = 1_000_000_000;
 /// Words to the daemon.
 #[derive(Debug)]
 pub(super) enum Lending {
-    /// Nobody hears it before this time.
+    /// Time before which nobody hears it.
     Unheard { until_ns: u64 },
-    /// That this process waits, or does not.
+    /// Connection with the daemon that hears whether this process waits.
     Heard { daemon: UnixStream, waits: bool },
 }
 
@@ -33,7 +33,7 @@ impl Default for Lending {
 }
 
 impl Lending {
-    /// It begins to wait for the service at the other end.
+    /// Begins to wait for the service at the other end.
     pub(super) fn begin(&mut self, service: BorrowedFd<'_>) {
         if let Lending::Unheard { until_ns } = *self
             && now_ns() >= until_ns
@@ -46,7 +46,7 @@ impl Lending {
         self.say(true);
     }
 
-    /// It does not wait any more.
+    /// Ends the wait.
     pub(super) fn end(&mut self) {
         self.say(false);
     }
