@@ -40,7 +40,8 @@ const OVER_MAX: usize = 64;
 const RESEND_MS: u64 = 1000;
 /// A controller that has said nothing of a job for so long is asked whether it knows it.
 const SILENCE_MS: u64 = 5000;
-/// What is left to write of a job that is over is given up when its files have taken nothing for so long.
+/// Time without progress of a job's files after which what is left to write of it, once it is over, is
+/// given up.
 const WRITING_MS: u64 = 60_000;
 /// Reports that are remembered, so that a new controller does not say them again to the front end.
 const REPORTED_MAX: usize = 1024;
@@ -52,9 +53,9 @@ const WARNING_BYTES_MAX: usize = 1 << 10;
 struct OriginJob {
     client: Option<ClientId>,
     user: Option<User>,
-    /// Its mpiexec has what it writes.
+    /// Whether its mpiexec has what it writes.
     enrolled: bool,
-    /// Its front end's death is its own.
+    /// Whether its front end's death is its own.
     coupled: bool,
     /// The front end's process is stopped.
     front_stopped: bool,
@@ -83,7 +84,7 @@ struct OriginJob {
     /// When it was last asked for the rest of the output. Since the job is over the controller says so again
     /// and again, which is no answer.
     requested_ms: u64,
-    /// What the front end has been told.
+    /// Reports that the front end has been given.
     reported: Vec<Report>,
     /// The first warnings since its ranks have started, for who looks at it later.
     warnings: Vec<String>,
@@ -97,7 +98,7 @@ struct OriginJob {
     comeback: Comeback,
 }
 
-/// What a node has as the origin of jobs.
+/// State of a node as the origin of jobs.
 #[derive(Debug, Default)]
 pub(super) struct Origin {
     jobs: BTreeMap<JobId, OriginJob>,
@@ -108,7 +109,7 @@ pub(super) struct Origin {
     /// Jobs that run already and are to take part, and who waits for the answer; none: it has gone away.
     enrolling: BTreeMap<JobId, Option<ClientId>>,
     last_request: u64,
-    /// Nothing has been heard of the controller for so long that front ends were told.
+    /// Whether nothing has been heard of the controller for so long that front ends were told.
     controller_gone: bool,
     /// Before the first piece of stdin of a job: larger than any of an earlier incarnation of this daemon.
     pieces: u64,
@@ -119,7 +120,7 @@ impl Origin {
         self.clients.contains_key(&client)
     }
 
-    /// What is done as time passes, in order. What each gives out is handed on before the next.
+    /// Steps that are taken as time passes, in order. What each gives out is handed on before the next.
     pub(super) const TICK_STEPS: [fn(&mut Origin, &LocalNode, &mut Outbox); 7] = [
         Origin::resend_requests,
         Origin::notify_waiting,
@@ -462,7 +463,7 @@ impl Origin {
         }
     }
 
-    /// Who watches a job hears once that nothing is heard of the controller, and once that it is back.
+    /// Tells who watches a job once that nothing is heard of the controller, and once that it is back.
     fn report_controller_state(&mut self, local: &LocalNode, out: &mut Outbox) {
         let silent_ms = local.controller_silent_ms();
         let is_gone = silent_ms >= local.config.lost_ms;

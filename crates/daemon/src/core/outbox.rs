@@ -1,4 +1,4 @@
-//! What a part of the daemon gives out: what the shell is to do, what other nodes are told, and what has to
+//! Output of a part of the daemon: what the shell is to do, what other nodes are told, and what has to
 //! happen in other parts. [`Core`](super::Core) alone knows the parts, and hands it to them.
 
 use super::action::Action;
@@ -10,12 +10,12 @@ use crate::message::{JobId, Order, Request, Routed, State, User};
 /// In place of a user's program that is gone, or for what the daemon asks by itself.
 pub(super) const NO_CLIENT: ClientId = ClientId(0);
 
-/// What follows from what a part has been told.
+/// Effect of what a part has been told.
 #[derive(Debug)]
 pub(super) enum Effect {
-    /// Something for the shell, or for the other end of a tunnel.
+    /// Action for the shell, or for the other end of a tunnel.
     Act(Action),
-    /// Something for a node, which may be this one.
+    /// Message for a node, which may be this one.
     Route(NodeId, Routed),
     /// The same as if the shell had said it: a user at the other end of a tunnel does something, or the
     /// daemon asks by itself.
@@ -36,7 +36,7 @@ pub(super) enum Effect {
     NodeRenewed(NodeId),
     /// On the controller: a node of this name is gone.
     NodeLost(NodeId, String),
-    /// What is with a part of a job here.
+    /// State of a part of a job here, when it has changed.
     PartChanged(State),
     /// A node below, or an earlier incarnation of this one, had this order.
     OrderKnown(JobId, Order),

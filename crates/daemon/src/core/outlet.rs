@@ -10,7 +10,7 @@ pub(super) const BUFFER_BYTES: usize = 256 << 10;
 pub(super) const FIRST_ROOM_BYTES: u64 = 128 << 10;
 /// Bytes of one message.
 const PIECE_BYTES: usize = 64 << 10;
-/// What the origin says nothing about for so long is sent again, in ms.
+/// Time after which what the origin says nothing about is sent again, in ms.
 const RESEND_MS: u64 = 1000;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Outlet {
     /// Place of the first kept byte; a frame begins there.
     base: u64,
     sent: u64,
-    /// What the origin has said that it has.
+    /// Place below which the origin has all, as it has said.
     acked: u64,
     limit: u64,
     /// When something was last sent, or heard that was news.
@@ -51,7 +51,7 @@ impl Outlet {
         self.buffer.is_empty()
     }
 
-    /// There is room for more.
+    /// Whether there is room for more.
     pub(super) fn has_room(&self) -> bool {
         self.buffer.len() < BUFFER_BYTES
     }
@@ -61,8 +61,8 @@ impl Outlet {
         self.base + self.buffer.len() as u64
     }
 
-    /// What the origin has, and has room for; `None`: it knows nothing of what came before, and begins with
-    /// what is still here.
+    /// Takes in what the origin has, and has room for; `None`: it knows nothing of what came before, and
+    /// begins with what is still here.
     pub(super) fn handle_room(&mut self, have: Option<u64>, limit: u64, now_ms: u64) {
         let Some(have) = have else {
             (self.sent, self.acked) = (self.base, self.base);

@@ -42,7 +42,7 @@ struct Part {
     state: PartState,
     /// The starter lives, and has not said that nothing is left.
     alive: bool,
-    /// It is at its wire: not one of an earlier incarnation that we wait for.
+    /// Whether the starter is at its wire: not one of an earlier incarnation that we wait for.
     here: bool,
     /// How many daemons it has had before.
     daemons_before: u64,
@@ -72,7 +72,7 @@ struct Part {
     sent_term: bool,
     /// Number of the last piece of stdin that came, as far as its starter knows it.
     piece: u64,
-    /// It has been taken.
+    /// Whether that piece has been taken.
     taken: bool,
     unwanted: bool,
     kept: Kept,
@@ -155,14 +155,14 @@ impl Part {
         }
     }
 
-    /// Nothing that its starter says counts any more ([`Parts::end_part`]).
+    /// Whether nothing that its starter says counts any more ([`Parts::end_part`]).
     fn is_lost(&self) -> bool {
         self.state.version == u64::MAX
     }
 }
 
 impl Parts {
-    /// What the order says about this node is begun here, or forgotten.
+    /// Begins here what the order says about this node, or forgets it.
     pub(super) fn begin(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, order: &Order) {
         let Some(me) = local.me else { return };
         if order.forget {
@@ -182,7 +182,7 @@ impl Parts {
         }
     }
 
-    /// What the order says about this node becomes true.
+    /// Carries out here what the order says about this node.
     pub(super) fn carry_out(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, order: &Order) {
         let Some(launch) = order.launch.as_ref().filter(|_| !order.forget) else { return };
         if local.me.and_then(|me| launch.index(me)).is_none() {

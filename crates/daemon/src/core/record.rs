@@ -1,4 +1,4 @@
-//! What a daemon leaves in files for the one that follows it.
+//! Records that a daemon leaves in files for the one that follows it.
 
 use serde::{Deserialize, Serialize};
 use tutti_protocol::users::HeldBy;
@@ -12,9 +12,9 @@ use crate::message::{JobId, Launch, Order};
 pub struct Queued {
     /// Without nodes.
     pub launch: Launch,
-    /// What it waits for.
+    /// Demand that the job waits for.
     pub demand: Demand,
-    /// It is to stand still from its start.
+    /// Whether it is to stand still from its start.
     pub suspended: bool,
     /// Of the jobs that it waits for: those that are over, with their status if that is known.
     #[serde(default)]
@@ -24,15 +24,15 @@ pub struct Queued {
     pub on_hold: Option<HeldBy>,
 }
 
-/// What is kept of a starter beyond the daemon's death.
+/// Record of a starter that is kept beyond the daemon's death.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StarterRecord {
     /// Our number.
     pub node: NodeId,
-    /// What was to be with the job.
+    /// Order that the job was to follow.
     pub order: Order,
     /// How many daemons the starter has had before.
     pub daemons_before: u64,
-    /// It still lives. Says who reads it again.
+    /// Whether it still lives. Set by who reads it again.
     pub alive: bool,
 }

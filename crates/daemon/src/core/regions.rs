@@ -37,11 +37,11 @@ const REACHING_OF_USER_MAX: usize = 64;
 #[derive(Debug)]
 struct Asked {
     client: RegionClient,
-    /// It goes to all nodes.
+    /// Whether it goes to all nodes.
     is_search: bool,
-    /// Who has not answered.
+    /// Nodes that have not answered.
     nodes: BTreeSet<NodeId>,
-    /// What those said that have.
+    /// Status that the other ones have answered with.
     refused: Option<Status>,
     begun_ms: u64,
     asked_ms: u64,
@@ -51,12 +51,12 @@ struct Asked {
 #[derive(Debug, Default)]
 pub(super) struct Regions {
     asked: BTreeMap<ClientId, Asked>,
-    /// Those of other nodes, by their node and its number, and their users.
+    /// Clients of other nodes, by their node and its number, and their users.
     reaching: BTreeMap<(NodeId, u64), u32>,
 }
 
 impl Regions {
-    /// Nothing here waits for time to pass.
+    /// Whether nothing here waits for time to pass.
     pub(super) fn is_settled(&self) -> bool {
         self.asked.is_empty()
     }

@@ -20,14 +20,14 @@ use crate::message::{Environments, Held, JobId, Message, Order, PartState, Phase
 /// an end.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// What goes in one message.
+/// Contents of one message.
 #[derive(Debug, Default)]
 struct Batch {
     orders: Vec<(JobId, Order)>,
     states: Vec<State>,
 }
 
-/// What goes over a link at the end of an event, in as few messages as have room for it.
+/// Messages that go over a link at the end of an event: as few as have room for everything.
 #[derive(Debug, Default)]
 struct Batches {
     full: Vec<Batch>,
@@ -54,7 +54,7 @@ impl Batches {
     }
 }
 
-/// What all nodes below have reached.
+/// Level that all nodes below have reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Level {
     phase: Phase,
@@ -76,7 +76,7 @@ struct Level {
     snapshot: u64,
     /// Numbers of the stillness of all, added; none: some rank is not still.
     stalled: Option<u64>,
-    /// Nothing of the job has worked for long.
+    /// Whether nothing of the job has worked for long.
     idle: bool,
 }
 
@@ -96,7 +96,7 @@ struct Entry {
     states: BTreeMap<NodeId, PartState>,
     /// Whose state has changed since it went up.
     changed: BTreeSet<NodeId>,
-    /// What all nodes below had reached when something last went up.
+    /// Level that all nodes below had reached when something last went up.
     sent: Option<Level>,
     /// The switch thread has been told of the job.
     announced: bool,
@@ -160,7 +160,7 @@ impl Relay {
         }
     }
 
-    /// What somebody below takes for the order of a job: it is not known here, or older.
+    /// Learns what somebody below takes for the order of a job: it is not known here, or older.
     pub(super) fn learn(&mut self, job: JobId, mut order: Order) {
         self.share(&mut order);
         match self.entries.get_mut(&job) {
@@ -174,15 +174,15 @@ impl Relay {
         }
     }
 
-    /// What has just come may have an environment that other jobs have too. Who made the order here has seen
-    /// to it.
+    /// Shares the environment of what has just come with other jobs that may have it too. Who made the order
+    /// here has seen to it.
     fn share(&mut self, order: &mut Order) {
         if let Some(launch) = order.launch.as_mut().and_then(Arc::get_mut) {
             self.environments.share(&mut launch.environment);
         }
     }
 
-    /// Nothing of what was known concerns us any more.
+    /// Forgets what was known: nothing of it concerns us any more.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.launches.clear();
@@ -258,7 +258,7 @@ impl Entry {
         launch.is_some_and(|launch| launch.nodes.iter().any(|node| members.is_below(*node, below)))
     }
 
-    /// What the nodes of the job on and below `me` have all reached.
+    /// Level that the nodes of the job on and below `me` have all reached.
     fn level(&self, members: &Members, me: NodeId) -> Option<Level> {
         let launch = self.order.launch.as_ref()?;
         let below =

@@ -22,7 +22,7 @@ pub(super) struct Comeback {
     pub(super) known: Option<(NodeId, u64)>,
     /// Place of the front end in the output of each node when it came back.
     places: BTreeMap<NodeId, u64>,
-    /// It is awaited until then.
+    /// Time until which it is awaited.
     pub(super) until_ms: Option<u64>,
 }
 

@@ -65,7 +65,7 @@ struct Piece {
 enum State {
     Opening,
     Ready,
-    /// Nothing is written any more.
+    /// Given up: nothing is written any more.
     Refused,
     Over,
 }
@@ -88,7 +88,7 @@ impl Route {
     }
 }
 
-/// What is to be done for the files.
+/// Actions for the files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct FileActions {
     /// To be written before anything is done.
@@ -215,7 +215,7 @@ impl Files {
         self.durable.get(&node).copied().unwrap_or(0)
     }
 
-    /// Nothing waits to be written.
+    /// Whether nothing waits to be written.
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.batch.is_empty() && self.state != State::Opening
     }
@@ -362,7 +362,7 @@ impl Files {
         actions
     }
 
-    /// What the daemon before has given to its writer: how much of it the files have.
+    /// Takes stock of what the daemon before has given to its writer: how much of it the files have.
     fn recover(&mut self, lengths: &BTreeMap<u32, u64>) {
         let journal = &self.journal;
         self.present = journal.present.iter().map(|(node, file, bytes)| ((*node, *file), *bytes)).collect();
@@ -381,7 +381,7 @@ impl Files {
         }
     }
 
-    /// What this daemon has given to a writer that has ended.
+    /// Takes up what this daemon has given to a writer that has ended.
     fn take_up_batch(&mut self, lengths: &BTreeMap<u32, u64>, actions: &mut FileActions) {
         let mut grown = grown(&self.journal.lengths, lengths);
         let mut batch = std::mem::take(&mut self.batch);
@@ -461,7 +461,7 @@ impl Files {
         FileActions { open: Some(self.open(truncate)), ..FileActions::default() }
     }
 
-    /// Nothing is written any more; the job need not run for it.
+    /// Ends all writing; the job need not run for it.
     pub(super) fn refuse(&mut self, text: String) -> FileActions {
         (self.state, self.takes) = (State::Refused, true);
         self.status.refused = Some(text);

@@ -15,12 +15,12 @@ pub(super) struct Input {
     /// Nodes whose ranks get it.
     pub(super) takers: Vec<NodeId>,
     pub(super) piece: u64,
-    /// It came before it was known who takes it.
+    /// Whether it came before it was known who takes it.
     pub(super) is_early: bool,
     /// Before the first piece of the front end that is there.
     pub(super) first: u64,
     pub(super) bytes: Vec<u8>,
-    /// Who has not yet taken the piece.
+    /// Nodes that have not yet taken the piece.
     pub(super) waiting: Vec<NodeId>,
     pub(super) sent_ms: u64,
 }
@@ -46,7 +46,7 @@ impl Origin {
         self.send_input(local, out, job);
     }
 
-    /// It is known now who takes input: what came before goes to them with the next tick.
+    /// Sets who takes input, now that it is known: what came before goes to them with the next tick.
     pub(super) fn begin_taking(&mut self, job: JobId, takers: Vec<NodeId>) {
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         entry.input.takers = takers;

@@ -13,14 +13,15 @@ use crate::message::{JobId, Routed};
 
 /// Bytes on their way to a front end, about; beyond it nodes get no more room.
 const JAM_BYTES: usize = 1 << 20;
-/// What a job has written lately, kept for `tutti logs` and for who attaches.
+/// Bytes of a job's latest output that are kept for `tutti logs` and for who attaches.
 const LOG_BYTES: usize = 1 << 20;
 /// The rest of a long line has this time to follow before other nodes speak.
 const LINE_MS: u64 = 500;
 
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// Something has come: what comes next follows it. Before, it begins with whatever its node still has.
+    /// Whether something has come: what comes next follows it. Before, it begins with whatever its node still
+    /// has.
     pub(super) begun: bool,
     pub(super) have: u64,
     /// Whole frames have been passed on up to here.
@@ -32,7 +33,7 @@ pub(super) struct Stream {
 /// A whole frame of output.
 #[derive(Clone, Debug)]
 pub(super) struct Passed {
-    /// Its node.
+    /// Node that has written it.
     pub(super) node: NodeId,
     /// Place of the byte behind it.
     pub(super) end: u64,
@@ -191,8 +192,8 @@ impl Origin {
 }
 
 impl OriginJob {
-    /// What may be passed on. A frame of half the longest length without a newline at its end is a part of a
-    /// long line.
+    /// Takes what may be passed on. A frame of half the longest length without a newline at its end is a part
+    /// of a long line.
     fn take_frames(&mut self, now_ms: u64) -> Vec<Passed> {
         // While the front end does not read, the rest has no room to come.
         let jammed = self.in_flight_bytes >= JAM_BYTES;

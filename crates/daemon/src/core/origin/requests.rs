@@ -1,5 +1,5 @@
-//! What users of this node, and the daemon itself, ask the controller: asked again each second until it is
-//! answered.
+//! Requests of users of this node, and of the daemon itself, to the controller: repeated each second until
+//! they are answered.
 
 use tutti_protocol::wire::{self, Kind, Report};
 
@@ -12,7 +12,7 @@ use crate::ids::ClientId;
 use crate::members::NodeId;
 use crate::message::{Answer, Control, JobId, Request, Routed, User};
 
-/// Who has no answer for so long is told for whom he waits.
+/// Time without an answer after which the asker is told for whom he waits.
 const NOTIFY_MS: u64 = 3000;
 /// A query is given up then: longer than the controller may take for a snapshot.
 const QUERY_MS: u64 = 10_000;
@@ -31,12 +31,12 @@ pub(super) struct PendingRequest {
     pub(super) again: bool,
     /// When it was asked first.
     since_ms: u64,
-    /// Who waits knows for whom.
+    /// Whether the asker has been told for whom he waits.
     notified: bool,
 }
 
 impl PendingRequest {
-    /// Nothing is different afterwards.
+    /// Whether nothing is different afterwards.
     fn is_query(&self) -> bool {
         !matches!(
             self.request,
@@ -55,8 +55,8 @@ impl PendingRequest {
         )
     }
 
-    /// Who asks no more wants it no more. Of a job that is to run the controller may know: it is withdrawn,
-    /// and ended if it has a number.
+    /// Whether who asks no more wants it no more. Of a job that is to run the controller may know: it is
+    /// withdrawn, and ended if it has a number.
     fn ends_with_client(&self) -> bool {
         !matches!(self.request, Request::Run(_) | Request::Enrol(..))
     }
@@ -68,7 +68,7 @@ impl Origin {
         self.pending.values().filter(|pending| pending.user.account() == user.account()).count() < PENDING_MAX
     }
 
-    /// What a user has asked at length and the controller has not answered.
+    /// Bytes that a user has asked at length and the controller has not answered.
     fn unanswered_bytes(&self, user: User) -> usize {
         let his = self.pending.values().filter(|pending| pending.user.account() == user.account());
         his.map(|pending| pending.request.bytes()).sum()
@@ -129,7 +129,7 @@ impl Origin {
         out.route(NodeId::CONTROLLER, body);
     }
 
-    /// What has no answer yet is asked again: it, or its answer, may have been lost.
+    /// Repeats requests that have no answer yet: they, or their answers, may have been lost.
     pub(super) fn resend_requests(&mut self, local: &LocalNode, out: &mut Outbox) {
         let now_ms = local.now_ms;
         let pending = self.pending.iter();
@@ -138,7 +138,7 @@ impl Origin {
         old.into_iter().for_each(|request_id| self.send_request(local, out, request_id));
     }
 
-    /// Who waits for a controller that does not answer hears so once; queries end.
+    /// Tells who waits for a controller that does not answer that it is so, once; ends queries.
     pub(super) fn notify_waiting(&mut self, local: &LocalNode, out: &mut Outbox) {
         let (now_ms, silent_ms) = (local.now_ms, local.controller_silent_ms());
         let name = local.config.about.name.clone();
@@ -267,7 +267,7 @@ impl Origin {
         }
     }
 
-    /// Who waits for the answer that a job takes part; the inner none: it has gone away.
+    /// Takes the client that waits for the answer that a job takes part; the inner none: it has gone away.
     pub(in crate::core) fn take_enrolling(&mut self, job: JobId) -> Option<Option<ClientId>> {
         self.enrolling.remove(&job)
     }

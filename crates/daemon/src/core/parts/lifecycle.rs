@@ -82,7 +82,7 @@ impl Parts {
         }
     }
 
-    /// What an earlier incarnation has kept of a starter.
+    /// Restores what an earlier incarnation has kept of a starter.
     pub(in crate::core) fn restore(
         &mut self,
         local: &LocalNode,
@@ -141,7 +141,7 @@ impl Parts {
         }
     }
 
-    /// What was here of a job is gone, and nobody can say how it ended.
+    /// Ends a part that was here and is gone, so that nobody can say how it ended.
     fn lose_part(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId) {
         let name = &local.config.about.name;
         self.end_part(

@@ -1,4 +1,4 @@
-//! What an order says, as frames of a starter's wire: only what the starter does not know yet.
+//! Frames of a starter's wire for what an order says: only what the starter does not know yet.
 
 use tutti_protocol::wire::{self, Kind, Part as WirePart, Report};
 
@@ -57,7 +57,7 @@ impl Parts {
 }
 
 impl Part {
-    /// What the starter has not been told of the order. From now on it has.
+    /// Takes the frames for what the starter has not been told of the order. From now on it has.
     fn take_frames(&mut self, order: &Order) -> Vec<Frame> {
         let mut frames = Vec::new();
         let several = self.launch.nodes.len() > 1;

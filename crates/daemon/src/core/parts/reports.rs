@@ -1,4 +1,4 @@
-//! What starters say becomes what is with the part.
+//! Reports of starters: what they say becomes the state of the part.
 //!
 //! A starter is its user's, who may speak in its place: what it says has room in a message between daemons,
 //! or its job is ended.
@@ -20,7 +20,7 @@ use crate::message::{
     STATE_BYTES_MAX, USER_REPORTED_BYTES_MAX, USER_STATE_BYTES_MAX,
 };
 
-/// What a user reads when his jobs have used up his memory here.
+/// Line for a user whose jobs have used up his memory here.
 fn user_memory(local: &LocalNode, uid: u32) -> String {
     let (user, node) = (local.user_name(uid), &local.config.about.name);
     match local.memory_per_node(uid) {
@@ -33,7 +33,7 @@ fn user_memory(local: &LocalNode, uid: u32) -> String {
     }
 }
 
-/// What a user reads when a job has used up here what it may have itself.
+/// Line for the user of a job that has used up here what it may have itself.
 pub(super) fn job_memory(local: &LocalNode, bytes: u64) -> String {
     let (name, limit) = (&local.config.about.name, size::text(bytes));
     format!("the job's memory on node {name} reached {limit} (--memory)")
@@ -102,7 +102,8 @@ impl Parts {
         }
     }
 
-    /// What all parts of a job's user say, but for those that are not counted; none: the user has no bound.
+    /// Bytes that all parts of a job's user say, but for those that are not counted; none: the user has no
+    /// bound.
     fn kept_of_user(&self, local: &LocalNode, job: JobId, counts: impl Fn(JobId) -> bool) -> Option<Kept> {
         let uid = self.parts.get(&job)?.launch.user.account().uid;
         if uid == local.config.owner {
@@ -127,7 +128,7 @@ impl Parts {
         reported.or_else(|| of("what the user's jobs have to say", kept.all, USER_STATE_BYTES_MAX))
     }
 
-    /// Its starter says more than it may: nothing of that goes any further, and the job is ended.
+    /// Ends a job whose starter says more than it may: nothing of that goes any further.
     fn silence_part(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, text: &str) {
         let text = format!("node {}: {text}; the job is ended", local.config.about.name);
         self.end_part(local, out, job, text);
@@ -280,7 +281,7 @@ impl Part {
             .or_else(|| of("the starter's report", state.bytes(), STATE_BYTES_MAX))
     }
 
-    /// What its starter says of a snapshot; whether that was one.
+    /// Takes in what its starter says of a snapshot; returns whether that was one.
     fn take_held(&mut self, me: Option<NodeId>, kind: Kind, payload: &[u8], room: usize) -> bool {
         let Some((number, rest)) = payload.split_first_chunk::<8>() else { return false };
         let number = u64::from_le_bytes(*number);
