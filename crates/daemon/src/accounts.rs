@@ -32,7 +32,7 @@ pub(crate) fn group_of(uid: u32) -> Option<u32> {
     field(&list(USERS)?, |fields| fields.get(2) == Some(&&*uid), 3)
 }
 
-/// This field of the first line that is wanted.
+/// Field of the first line that is wanted.
 fn field(list: &str, is_wanted: impl Fn(&[&str]) -> bool, index: usize) -> Option<u32> {
     list.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();
@@ -45,7 +45,7 @@ pub fn has(file: &str, name: &str) -> bool {
     list(file).is_some_and(|list| list.lines().any(|line| line.split(':').next() == Some(name)))
 }
 
-/// What a list of the machine has, so far as it is read.
+/// Text of a list of the machine, so far as it is read.
 pub(crate) fn list(file: &str) -> Option<String> {
     let mut text = Vec::new();
     File::open(file).ok()?.take(LIST_BYTES_MAX).read_to_end(&mut text).ok()?;

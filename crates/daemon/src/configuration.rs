@@ -15,7 +15,7 @@ use crate::core::config::Loaded;
 pub struct ConfigurationSource {
     /// The file; none: this daemon reads none.
     pub origin: Option<Origin>,
-    /// What goes before it.
+    /// Settings that go before it.
     pub given: Given,
     /// The name of this node, once it is known.
     pub name: String,
@@ -63,7 +63,7 @@ impl ConfigurationSource {
         Err(lines)
     }
 
-    /// What the controller goes by, of this file.
+    /// Part of this file that the controller goes by.
     #[must_use]
     pub fn loaded(&self, config: &Config, notes: Vec<String>) -> Loaded {
         let slice_ns = config.cluster.ms("slice").map(|ms| ms * 1_000_000);

@@ -25,7 +25,7 @@ use tokio_rustls::rustls::{
 use tutti_protocol::version;
 use tutti_shm::published::far::Secret;
 
-/// Those that we make have less than 1 KiB.
+/// Longest file of a key that is read; those that we make have less than 1 KiB.
 const KEY_BYTES_MAX: u64 = 64 << 10;
 
 /// Why there is no credential. Each is one line for the user.
@@ -46,7 +46,7 @@ pub enum KeyError {
     Open {
         /// Which.
         path: String,
-        /// Its mode.
+        /// Mode of the file.
         mode: u32,
     },
     /// Somebody else may change it, or has put it there.
@@ -59,12 +59,12 @@ pub enum KeyError {
         /// Whose it is.
         owner: u32,
     },
-    /// It is something else.
+    /// The file is something else.
     #[error("{path} is not a cluster key (`tutti keygen FILE` makes one): {text}")]
     Content {
         /// Which.
         path: String,
-        /// What is wrong.
+        /// Mistake in it.
         text: String,
     },
     /// The library refuses it.
@@ -77,7 +77,7 @@ pub enum KeyError {
 pub enum KeySource {
     /// A file.
     File(PathBuf),
-    /// It was handed over as text by whoever has started the daemon.
+    /// Text that was handed over by whoever has started the daemon.
     Text(Vec<u8>),
 }
 
@@ -94,7 +94,7 @@ impl KeySource {
     }
 }
 
-/// What both sides of a link are set up with.
+/// Configurations with which both sides of a link are set up.
 #[derive(Clone, Debug)]
 pub struct Credential {
     /// For who is dialled.
@@ -103,7 +103,7 @@ pub struct Credential {
     pub client: Arc<ClientConfig>,
     /// For who wants to know whether it is a daemon of release 0.1.0 that has not answered the other one.
     pub silent: Arc<ClientConfig>,
-    /// What the secrets of users are made from.
+    /// Key from which the secrets of users are made.
     users: hmac::Key,
 }
 
@@ -166,8 +166,8 @@ impl Credential {
         Ok(Credential { server: Arc::new(server), client: Arc::new(client), silent: Arc::new(silent), users })
     }
 
-    /// What the processes of a user are told, by every daemon of the cluster alike, so that they know each
-    /// other between nodes. Nobody else can make it.
+    /// Secret that the processes of a user are told, by every daemon of the cluster alike, so that they know
+    /// each other between nodes. Nobody else can make it.
     pub fn secret_of(&self, uid: u32) -> Secret {
         let made = hmac::sign(&self.users, &[&b"guests of user "[..], &uid.to_le_bytes()].concat());
         let (secret, _) = made.as_ref().split_first_chunk().expect("SHA-256 has 32 bytes");

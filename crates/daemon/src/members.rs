@@ -1,4 +1,4 @@
-//! Who is in the cluster, and the control tree that follows from it.
+//! List of the nodes in the cluster, and the control tree that follows from it.
 //!
 //! Only the controller changes the list; everybody else has a copy of some version of it. Node 0 is the
 //! controller. The tree is k-ary by number: the parent of node `n` is `(n - 1) / k`, or the nearest ancestor
@@ -20,10 +20,10 @@ pub use tutti_sched::NodeId;
 /// Nodes of a cluster, at most; a number beyond is not believed.
 pub(crate) const NODES_MAX: u32 = 1 << 20;
 
-/// What a node says of itself.
+/// Description of a node, by its daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// Its name, unique in the cluster.
+    /// Name of the node, unique in the cluster.
     pub name: String,
     /// Where its daemon hears other daemons.
     pub control: SocketAddr,
@@ -65,9 +65,9 @@ impl About {
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// What it says of itself.
+    /// Description of the node, by its daemon.
     pub about: About,
-    /// It is there.
+    /// Whether the node is there.
     pub alive: bool,
 }
 
@@ -105,12 +105,12 @@ impl Members {
         }
     }
 
-    /// It is there.
+    /// Whether the node is there.
     pub fn is_alive(&self, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(|member| member.alive)
     }
 
-    /// Its name, or its number where the list does not know it.
+    /// Name of a node, or its number where the list does not know it.
     pub fn name(&self, node: NodeId) -> String {
         self.nodes.get(&node).map_or_else(|| node.to_string(), |member| member.about.name.clone())
     }
@@ -169,8 +169,8 @@ impl Members {
         self.alive().map(|(child, _)| child).filter(move |child| self.parent(*child) == Some(node))
     }
 
-    /// What a node knows of a list that was the controller's in an earlier incarnation: numbers stay whose
-    /// they were. Only for the controller.
+    /// Takes over what a node knows of a list that was the controller's in an earlier incarnation: numbers
+    /// stay whose they were. Only for the controller.
     pub fn remember(&mut self, known: &Members) {
         self.version = self.version.max(known.version);
         for (node, member) in &known.nodes {

@@ -39,7 +39,7 @@ use super::action::Action;
 use super::config::TICK_MS;
 use crate::message::{JobId, Message, Order, Run};
 
-/// What may go wrong in a run, in thousandths of a step that is not a tick.
+/// Faults that may occur in a run, in thousandths of a step that is not a tick.
 #[derive(Clone, Copy, Debug)]
 struct Faults {
     breaks: u64,
@@ -48,9 +48,9 @@ struct Faults {
     controller_dies: bool,
     jumps: u64,
     vanishing: u64,
-    /// Nothing that fails: users are batch users.
+    /// Whether users are batch users; nothing fails by it.
     batch: bool,
-    /// They hold jobs and release them, and submit arrays, too.
+    /// Whether they hold jobs and release them, and submit arrays, too.
     holds: bool,
 }
 
@@ -494,9 +494,9 @@ fn cluster_sim_newer_order_passes_a_node_with_an_older_one() {
     assert_eq!(passed_on(inner, 0), [known.version + 3], "what is said on a new link");
 }
 
-/// What the simulator looks at inside.
+/// Views of the inside, for the simulator.
 impl super::Core {
-    /// What is left of jobs, in words.
+    /// Remains of jobs, in words.
     fn leftovers(&self) -> Vec<String> {
         let mut left = self.relay.leftovers();
         left.extend(self.parts.leftovers());
@@ -513,7 +513,7 @@ impl super::Core {
         format!("{:?}, alive {alive:?}", self.links)
     }
 
-    /// What must hold at any time.
+    /// Checks what must hold at any time.
     fn check_bounds(&self) {
         self.parts.check_bounds();
     }

@@ -26,7 +26,7 @@ use crate::message::{Answer, Pipe, Request, Routed, User};
 const ROOM_BYTES: u64 = 256 << 10;
 /// Clients with this bit are far ones.
 const FAR: u64 = 1 << 63;
-/// What is said again after a silence.
+/// Silence after which something is said again.
 const RESEND_MS: u64 = 1000;
 /// Number of a Suspend frame that says: the front end is stopped already.
 const IS_STOPPED: u32 = 1;
@@ -44,7 +44,7 @@ struct End {
     end: Option<u64>,
     /// We have nothing more to say.
     ended: bool,
-    /// Something is to be said, with or without bytes.
+    /// Whether something is to be said, with or without bytes.
     due: bool,
     sent_ms: u64,
 }
@@ -151,7 +151,7 @@ impl Tunnels {
         self.near.insert(client, Near { origin, user, request, end: End::new(), gone: false });
     }
 
-    /// What a program at the near end says. `false`: it has no tunnel.
+    /// Puts what a program at the near end says into its tunnel. `false`: it has none.
     pub(super) fn put(&mut self, client: ClientId, kind: Kind, number: u32, payload: &[u8]) -> bool {
         let Some(near) = self.near.get_mut(&client) else { return false };
         let mut frame = Vec::new();
@@ -179,7 +179,7 @@ impl Tunnels {
         }
     }
 
-    /// What is for a client at a far end goes into its tunnel; the rest is to be done here.
+    /// Puts what is for a client at a far end into its tunnel; returns the rest, which is to be done here.
     pub(super) fn take(&mut self, action: Action) -> Option<Action> {
         let (Action::Answer(client, _)
         | Action::ToClient(client, _)
@@ -285,7 +285,7 @@ impl Tunnels {
         }
     }
 
-    /// Nothing more comes for the program; it is told so if it has heard nothing at all.
+    /// Ends a near end: nothing more comes for the program, which is told so if it has heard nothing.
     fn end_near(&mut self, out: &mut Outbox, client: ClientId) {
         let Some(near) = self.near.remove(&client).filter(|near| !near.gone) else { return };
         if near.end.have == 0 {

@@ -1,4 +1,5 @@
-//! What starters and users say has room in the messages between daemons, whoever speaks in a starter's place.
+//! Room in the messages between daemons for what starters and users say, whoever speaks in a starter's
+//! place.
 
 use tutti_protocol::wire::{DATA_BYTES_MAX, Kind, Report, Text};
 use tutti_snapshot::VIEWS_BYTES_MAX;
@@ -24,7 +25,7 @@ fn two_jobs(nodes: &[usize]) -> (World, [usize; 2]) {
     (world, clients)
 }
 
-/// What goes up now, by message: orders and states.
+/// Orders, by number, and states that go up now, by message.
 fn messages(core: &mut Core) -> Vec<(usize, Vec<State>)> {
     core.relay.resend_all();
     assert!(core.flush_states());
@@ -41,8 +42,8 @@ fn report(report: &Report) -> (Kind, u32, Vec<u8>) {
     (Kind::Report, 0, serde_json::to_vec(report).unwrap())
 }
 
-/// What is said in place of the starter of the first job ends that job, with this line, and nothing else.
-/// `World` holds that each message on the way has room.
+/// Checks that what is said in place of the starter of the first job ends that job, with this line, and
+/// nothing else. `World` holds that each message on the way has room.
 #[track_caller]
 fn assert_it_ends_its_job_alone(frames: &[(Kind, u32, Vec<u8>)], line: &str) {
     let (mut world, [first, second]) = two_jobs(&[1, 2]);
@@ -107,7 +108,7 @@ fn starter_with_too_long_output_ends_its_job() {
     assert_it_ends_its_job_alone(&[(Kind::Output, 0, vec![b'x'; bytes])], &text);
 }
 
-/// What goes up of what the starters of both jobs see, by message, if that is asked for.
+/// Views that go up of what the starters of both jobs see, by message, if they are asked for.
 fn views(core: &mut Core, number: u64, data_bytes: u64, view: &str) -> Vec<Vec<String>> {
     for job in JOBS {
         let mut order = core.relay.order(job).expect("it runs there").clone();
@@ -166,8 +167,8 @@ fn orders_in_messages(environment: usize, keys: usize) -> Vec<usize> {
     messages(core).into_iter().map(|(orders, _)| orders).filter(|orders| *orders > 0).collect()
 }
 
-/// What users gave to their jobs, and what these have put over PMI: any of it has room in a message, all of
-/// it together need not.
+/// Launches that users gave to their jobs, and keys that these have put over PMI: any of it has room in a
+/// message, all of it together need not.
 #[test]
 fn message_room_for_launches_and_keys() {
     assert_eq!(orders_in_messages(1 << 20, 0), [2]);

@@ -21,7 +21,7 @@ impl Scheduling {
         Scheduling { scheduler, admission: Admission::default(), nodes: Vec::new() }
     }
 
-    /// What the main loop has said; what it is told.
+    /// Handles what the main loop has said; returns what it is told.
     pub(super) fn handle(&mut self, now_ms: u64, command: Command) -> Vec<SwitchEvent> {
         let (now_ns, scheduler) = (now_ms * 1_000_000, &mut self.scheduler);
         match command {

@@ -15,7 +15,7 @@ pub(super) enum Fate {
     Fails(u8),
     /// Not by itself.
     Hangs,
-    /// It cannot be started.
+    /// Cannot be started.
     Refused,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Starter {
     later: Option<Later>,
     pub received_signals: Vec<u32>,
     heard: SignalsHeard,
-    /// It has just got ranks when it had none.
+    /// Whether it has just got ranks when it had none.
     pub refilled: bool,
 }
 
@@ -138,12 +138,12 @@ impl Starter {
         self.phase >= Phase::Empty
     }
 
-    /// Nothing of it is left.
+    /// Whether nothing of it is left.
     pub(super) fn is_over(&self) -> bool {
         self.phase == Phase::Over
     }
 
-    /// It was not killed, and was told that nobody needs its sockets.
+    /// Whether it was not killed, and was told that nobody needs its sockets.
     pub(super) fn left_well(&self) -> bool {
         self.several && self.may_leave && self.status == 0
     }
@@ -352,7 +352,7 @@ impl Starter {
         (self.log, self.sent) = (record, sent);
     }
 
-    /// What the daemon has not heard, if it listens.
+    /// Takes the frames that the daemon has not heard, if it listens.
     pub(super) fn poll_frames(&mut self) -> Vec<(Kind, u32, Vec<u8>)> {
         if !self.connected || !self.listens || self.sent == self.log.len() {
             return Vec::new();

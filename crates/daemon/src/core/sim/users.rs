@@ -13,11 +13,11 @@ use crate::message::{Answer, JobId, JobRow, NodeRow};
 pub(super) struct Client {
     pub id: ClientId,
     pub node: usize,
-    /// It runs a job, and waits for its end.
+    /// Whether it runs a job, and waits for its end.
     pub runs: bool,
     pub job: Option<JobId>,
     pub answered: bool,
-    /// What it has been told of jobs, or that there are none.
+    /// Rows of jobs that it has been told, or that there are none.
     pub rows: Option<Vec<JobRow>>,
     /// The nodes, as it has been told.
     pub nodes: Option<Vec<NodeRow>>,
@@ -25,11 +25,11 @@ pub(super) struct Client {
     pub changes: Option<Changes>,
     /// Why it was refused what it wants.
     pub refusal: Option<String>,
-    /// It has heard that the controller does not answer.
+    /// Whether it has heard that the controller does not answer.
     sent: bool,
     pub released: bool,
     pub gone: bool,
-    /// It takes what comes.
+    /// Whether it takes what comes.
     pub reads: bool,
     /// Bytes that it has not taken.
     pub waiting: usize,

@@ -16,7 +16,7 @@ struct Reader {
     node: usize,
     selection: Selection,
     picture: Picture,
-    /// Its program that has asked, and since when.
+    /// Program of the reader that has asked, and since when.
     asked: Option<(usize, u64)>,
     answers: u64,
 }

@@ -30,7 +30,7 @@ use network::End;
 /// A disk takes so long for a file, at most.
 const DISK_MS: u64 = 20;
 
-/// What is going to happen.
+/// Step that is going to happen.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a simulator")]
 enum Next {
@@ -85,9 +85,9 @@ pub(super) struct World {
     pub at_once: Option<usize>,
     /// Starters of jobs that others wait for live as long as their daemons say.
     pub strict_order: bool,
-    /// Nothing fails any more, and jobs end soon.
+    /// Whether nothing fails any more, and jobs end soon.
     peace: bool,
-    /// Something has failed.
+    /// Whether something has failed.
     troubled: bool,
     /// Clients of regions of other nodes that have been answered.
     given: Vec<(ClientId, Given)>,
@@ -151,7 +151,7 @@ impl World {
         std::mem::take(&mut self.listed)
     }
 
-    /// What a client has been answered.
+    /// Takes the answers that a client has been given.
     pub(super) fn take_given(&mut self, client: ClientId) -> Vec<Given> {
         let (own, others) = std::mem::take(&mut self.given).into_iter().partition(|(id, _)| *id == client);
         self.given = others;
@@ -375,7 +375,7 @@ impl World {
         }
     }
 
-    /// Nothing fails from now on but what the run wants to.
+    /// Lets nothing fail from now on but what the run wants to.
     pub(super) fn let_nothing_else_fail(&mut self) {
         self.peace = true;
     }

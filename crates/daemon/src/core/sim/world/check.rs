@@ -1,4 +1,4 @@
-//! What must hold: while jobs run, and when all is quiet.
+//! Checks of what must hold: while jobs run, and when all is quiet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,7 @@ impl World {
         format!("{:?}\n{}", self.clients, self.picture())
     }
 
-    /// What a front end was told for its user.
+    /// Lines that a front end was told for its user.
     pub(in crate::core::sim) fn lines(&self, client: usize) -> Vec<String> {
         let text = |line: &Report| match line {
             Report::Warning(text) | Report::Refused(text) => text.clone(),
@@ -54,7 +54,7 @@ impl World {
         self.clients[client].end.is_some()
     }
 
-    /// Nothing is left to do.
+    /// Whether nothing is left to do.
     pub(in crate::core::sim) fn is_quiet(&self) -> bool {
         let is_done = |client: &Client| client.gone || client.released;
         self.machines.iter().all(|machine| {
@@ -64,8 +64,8 @@ impl World {
         }) && self.clients.iter().all(is_done)
     }
 
-    /// Who is exclusive has no company, and memory is not given out twice. While everybody hears of
-    /// everybody: who is cut off may run what the controller holds for lost.
+    /// Checks that an exclusive job has no company, and that memory is not given out twice. While everybody
+    /// hears of everybody: who is cut off may run what the controller holds for lost.
     pub(super) fn check_exclusive(&self, node: usize, launch: &Launch) {
         if self.troubled {
             return;
@@ -113,7 +113,7 @@ impl World {
         self.clients[client].nodes.as_deref()
     }
 
-    /// What a user's program has been told: rows of jobs.
+    /// Rows of jobs that a user's program has been told.
     pub(in crate::core::sim) fn rows(&self, client: usize) -> Option<&[JobRow]> {
         self.clients[client].rows.as_deref()
     }
@@ -158,7 +158,7 @@ impl World {
         self.launches.contains_key(&job)
     }
 
-    /// What must hold when all is quiet.
+    /// Checks what must hold when all is quiet.
     pub(in crate::core::sim) fn check_end(&self) {
         for (node, machine) in self.machines.iter().enumerate() {
             let core = machine.core.as_ref().expect("there is peace");

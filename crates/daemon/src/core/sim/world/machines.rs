@@ -20,21 +20,21 @@ use crate::ids::LinkId;
 use crate::members::{About, NodeId};
 use crate::message::{JobId, Launch};
 
-/// Who has not been heard of for so long is lost.
+/// Silence after which a node is lost.
 const LOST_MS: u64 = 2_000;
 /// Jobs on several nodes wait so long for a controller that is lost: longer than any daemon is away in runs
 /// of faults.
 pub(in crate::core::sim) const KEEP_MS: u64 = 30_000;
-/// What a clock shows when all begins.
+/// Reading of a clock when all begins.
 const START_MS: u64 = 1_700_000_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     pub(super) core: Option<Core>,
     pub(super) incarnation: u64,
-    /// It is killed when it has done so many more things, and another is started in so many ms at most.
+    /// Actions after which it is killed, and the most ms after which another is started.
     pub(super) dies_after: Option<(u64, u64)>,
-    /// What its clock shows beyond ours.
+    /// Time by which its clock is ahead of ours.
     pub(super) ahead_ms: i64,
     pub(super) starters: BTreeMap<JobId, Starter>,
     pub(super) files: BTreeMap<JobId, StarterRecord>,
@@ -72,7 +72,7 @@ impl World {
         (START_MS + self.now_ms).saturating_add_signed(self.machines[node].ahead_ms)
     }
 
-    /// What its clocks show: each machine was started at another time.
+    /// Readings of its clocks: each machine was started at another time.
     pub(super) fn clocks(&self, node: usize) -> Clocks {
         Clocks { wall_ms: self.clock(node), boot_ms: 1_000_000 * (node as u64 + 1) + self.now_ms }
     }

@@ -14,7 +14,7 @@ pub(super) struct End {
     pub(super) node: usize,
     incarnation: u64,
     peer: LinkId,
-    /// Nothing that is said arrives any more.
+    /// Whether nothing that is said arrives any more.
     silent: bool,
     /// When what was said last arrives.
     last_ms: u64,
@@ -73,7 +73,7 @@ impl World {
         (!links.is_empty()).then(|| links[self.random.below(links.len() as u64) as usize])
     }
 
-    /// What is under way is lost.
+    /// Breaks a link: what is under way is lost.
     pub(in crate::core::sim) fn break_a_link(&mut self) {
         self.troubled = true;
         let Some(link) = self.any_link() else { return };

@@ -1,4 +1,4 @@
-//! What users do: they submit, run, stop, attach, type and vanish.
+//! Behaviour of users: they submit, run, stop, attach, type and vanish.
 
 use tutti_protocol::array::{Array, InArray};
 use tutti_protocol::wire::{Binding, Inherits, Input, Job, Kind, Program};
@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    /// What a batch user says of a job, if there are any.
+    /// Batch terms that a batch user asks for a job, if there are any such users.
     fn batch_of_user(&mut self) -> Batch {
         let last_job = self.last_job;
         let Some(random) = &mut self.batch else { return Batch::default() };
