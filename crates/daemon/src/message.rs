@@ -1,4 +1,4 @@
-//! What daemons say to each other (as bytes, [`tutti_protocol::codec`]), and what users say to them (as JSON,
+//! Messages between daemons (as bytes, [`tutti_protocol::codec`]), and of users to daemons (as JSON,
 //! in frames of the starter's wire). What may change in both: SPECIFICATION.md, "Releases".
 //!
 //! The protocol between daemons is one of states, not of events: whatever is said may be said again, and a
@@ -59,9 +59,9 @@ pub use tutti_protocol::users::{
 pub enum Message {
     /// The first on every link, from the one who dialled.
     Hello {
-        /// Who it is.
+        /// Description of the node that dialled.
         about: About,
-        /// Its number, if it has one and takes the other for its parent.
+        /// Number of the node, if it has one and takes the other for its parent.
         node: Option<NodeId>,
         /// The number that it had, for a controller that does not know it.
         preferred: Option<NodeId>,
@@ -72,16 +72,16 @@ pub enum Message {
     Welcome {
         /// The node's number.
         node: NodeId,
-        /// Who there is.
+        /// List of the nodes.
         members: Members,
     },
     /// The controller does not want the node; one line.
     Refused(String),
     /// The list has changed.
     Members(Members),
-    /// What is to be.
+    /// Orders: what is to be.
     Orders(Vec<(JobId, Order)>),
-    /// What is.
+    /// States: what is.
     States {
         /// On a new link: the orders that hold here.
         orders: Vec<(JobId, Order)>,
@@ -94,7 +94,7 @@ pub enum Message {
         node: NodeId,
         /// In which of its incarnations.
         incarnation: u64,
-        /// Its parent, who says so.
+        /// Parent of the child, who says so.
         by: NodeId,
     },
     /// For one node.
@@ -103,12 +103,12 @@ pub enum Message {
         to: NodeId,
         /// Whom it is from.
         from: NodeId,
-        /// What.
+        /// Content of the message.
         body: Routed,
     },
     /// The neighbour's switch thread says something to ours: a word that has not come as a datagram.
     Gang {
-        /// Its number on this link.
+        /// Number of the word on this link.
         number: u64,
         /// As the threads write them.
         #[serde(with = "serde_bytes")]
@@ -116,12 +116,12 @@ pub enum Message {
     },
     /// All daemons end.
     Down,
-    /// Nothing else.
+    /// Sign of life: there is nothing else to say.
     Alive {
         /// How long the sender has heard nothing of the controller, directly or by its parents, in ms.
         controller_silent_ms: u64,
     },
-    /// What the boards of nodes say that the neighbour does not know yet.
+    /// Lines of the nodes' boards, as far as the neighbour does not know them yet.
     Board(Vec<BoardLine>),
     /// A kind more, as a later release may have it.
     #[cfg(feature = "next-wire")]
@@ -150,7 +150,7 @@ impl Message {
         }
     }
 
-    /// What it is, for the log: what it says may be a user's secret.
+    /// Name of the kind, for the log: what the message says may be a user's secret.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Message::Hello { .. } => "Hello",
@@ -182,18 +182,18 @@ pub struct BoardLine {
     pub words: Vec<(u8, u64)>,
 }
 
-/// What is said to one node.
+/// Message to one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Routed {
     /// A user of the sender asks the controller.
     Request {
         /// Number of the question at its node: an answer names it, and the same one asked again is one.
         request_id: u64,
-        /// Who asks; the sender vouches for it.
+        /// User who asks; the sender vouches for him.
         user: User,
-        /// What.
+        /// Request of the user.
         request: Request,
-        /// It has been asked before.
+        /// Whether it has been asked before.
         again: bool,
     },
     /// The controller's answer.
@@ -203,7 +203,7 @@ pub enum Routed {
         /// The answer.
         answer: Answer,
     },
-    /// What the controller has for a job's front end, from number `first` on, until all have been heard.
+    /// Reports of the controller for a job's front end, from number `first` on, until all have been heard.
     Reports {
         /// The job.
         job: JobId,
@@ -224,7 +224,7 @@ pub enum Routed {
         incarnation: u64,
         /// The number.
         below: u64,
-        /// What is with the files of its output, if it has any.
+        /// State of the files of its output, if it has any.
         #[serde(default)]
         output: Option<Box<output::OutputState>>,
     },
@@ -268,9 +268,9 @@ pub enum Routed {
     Tunnel {
         /// Number of the user's connection at his node.
         id: u64,
-        /// It goes to the origin.
+        /// Whether it goes to the origin.
         to_origin: bool,
-        /// What.
+        /// Message of the tunnel.
         pipe: Pipe,
     },
     /// The sender has stored this version of the cluster's configuration.
@@ -282,16 +282,16 @@ pub enum Routed {
     InputTaken {
         /// The job.
         job: JobId,
-        /// Its number.
+        /// Number of the piece.
         piece: u64,
-        /// Nobody reads any more.
+        /// Whether nobody reads any more.
         unwanted: bool,
     },
     /// A user of the sender wants a published region of the receiver.
     RegionWanted {
         /// Number of the user's connection at his node.
         id: u64,
-        /// Who wants what.
+        /// Client, and the region that it wants.
         client: RegionClient,
     },
     /// The answer.
@@ -320,9 +320,9 @@ pub enum Routed {
 /// A client of a published region; its node's daemon vouches for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionClient {
-    /// Who it is.
+    /// User whose client it is.
     pub uid: u32,
-    /// Its groups.
+    /// Groups of the client.
     pub groups: Vec<u32>,
     /// Whose region it wants.
     pub owner: u32,
@@ -335,9 +335,9 @@ pub struct RegionClient {
 pub struct RegionPlace {
     /// Where.
     pub address: SocketAddr,
-    /// What the client shows.
+    /// Key that the client shows.
     pub key: [u64; 2],
-    /// What the server shows.
+    /// Proof that the server shows.
     pub proof: [u64; 2],
 }
 
@@ -384,7 +384,7 @@ impl User {
     }
 }
 
-/// What the controller tells the origin of a job.
+/// Notice of the controller to the origin of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Notice {
     /// Where it runs; the first of all.
@@ -393,12 +393,12 @@ pub enum Notice {
         nodes: Vec<NodeId>,
         /// Whose it is.
         user: User,
-        /// Those whose ranks get the front end's stdin.
+        /// Nodes whose ranks get the front end's stdin.
         takers: Vec<NodeId>,
         /// The files that it writes to.
         #[serde(default)]
         output: Option<Box<output::OutputPlan>>,
-        /// It has a front end.
+        /// Whether it has a front end.
         #[serde(default)]
         has_front_end: bool,
     },
@@ -424,7 +424,7 @@ pub enum Notice {
 /// A message of one of the two streams of a tunnel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pipe {
-    /// Who wants what, from the user's side.
+    /// User, and what he wants, from the user's side.
     pub open: Option<(User, Request)>,
     /// Place of the first byte.
     pub offset: u64,
@@ -455,14 +455,14 @@ pub struct Launch {
     pub session: Option<Box<Session>>,
     /// Environment of the front end.
     pub environment: Environment,
-    /// Its working directory.
+    /// Working directory of the job.
     pub directory: Text,
-    /// Its file mode creation mask.
+    /// File mode creation mask of the job.
     pub umask: u32,
     /// How it shares nodes and time.
     #[serde(default)]
     pub terms: Terms,
-    /// Its name, its time and what it waits for.
+    /// Name of the job, its time and what it waits for.
     #[serde(default)]
     pub batch: Batch,
     /// The files of its output; none: its origin keeps the last of it.
@@ -470,13 +470,13 @@ pub struct Launch {
     pub output: Option<output::Output>,
     /// Where its output goes.
     pub origin: NodeId,
-    /// Its nodes, in order of ranks; none while it waits for them.
+    /// Nodes of the job, in order of ranks; none while it waits for them.
     pub nodes: Vec<NodeId>,
     /// World rank of each node's first rank.
     pub first_ranks: Vec<u32>,
     /// Random number that every packet of the job carries.
     pub key: u64,
-    /// Nobody waits for it.
+    /// Whether nobody waits for it.
     pub detached: bool,
     /// When it was submitted, in ms since 1970.
     pub submitted_ms: u64,
@@ -485,12 +485,12 @@ pub struct Launch {
     /// Incarnation of each node's daemon that is to start it. One of a later incarnation does not
     /// ([`Order::incarnation`]): its part is there, or lost.
     pub incarnations: Vec<u64>,
-    /// It runs already, on its origin: its `mpiexec` has started it and has its output.
+    /// Whether it runs already, on its origin: its `mpiexec` has started it and has its output.
     pub enrolled: bool,
     /// Part that it has in scripts and their steps.
     #[serde(default)]
     pub steps: Steps,
-    /// What it has asked the scheduler for, as JSON, of a job that may begin anew; empty: it may not.
+    /// Demand on the scheduler, as JSON, of a job that may begin anew; empty: it may not.
     #[serde(default)]
     pub asked_for: String,
     /// GPUs that it has alone on each node where it has some, from the moment at which it has its nodes; of a
@@ -518,12 +518,12 @@ pub struct Allocation {
 }
 
 impl Launch {
-    /// What it has asked the scheduler for, if it may begin anew.
+    /// Demand on the scheduler, if the job may begin anew.
     pub fn demand(&self) -> Option<Demand> {
         serde_json::from_str(&self.asked_for).ok()
     }
 
-    /// It may begin anew, and asks the scheduler for this then.
+    /// Sets what the job, which may begin anew, asks the scheduler for then.
     pub fn set_demand(&mut self, demand: Option<&Demand>) {
         let text = |demand| serde_json::to_string(demand).expect("a demand is serialisable");
         self.asked_for = demand.map(text).unwrap_or_default();
@@ -583,7 +583,7 @@ impl Launch {
     }
 }
 
-/// What is to be with a job. The controller alone changes it; it only ever goes forward.
+/// Order for a job: what is to be with it. The controller alone changes it; it only ever goes forward.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     /// Grows with every change: an older one that comes late is not taken.
@@ -594,7 +594,7 @@ pub struct Order {
     pub peers: Option<Reached>,
     /// Run, stand still, or die.
     pub run: Run,
-    /// It stands still for a snapshot.
+    /// Hold of a job that stands still for a snapshot.
     pub hold: Option<Hold>,
     /// No rank is left anywhere: starters may leave.
     pub leave: bool,
@@ -607,11 +607,11 @@ pub struct Order {
     /// The last of the ranks that other ranks have asked for.
     #[serde(default)]
     pub spawn: Arc<SpawnOrder>,
-    /// Its ranks wait for each other for ever: a line for the user of a job that its `mpiexec` has started on
-    /// several virtual nodes.
+    /// Line about ranks that wait for each other for ever: for the user of a job that its `mpiexec` has
+    /// started on several virtual nodes.
     #[serde(default)]
     pub stuck: Option<Arc<str>>,
-    /// Its time, for a controller that takes it over.
+    /// Time of the job, for a controller that takes it over.
     #[serde(default)]
     pub clock: Clock,
     /// Why it ends, for a controller that takes it over.
@@ -724,24 +724,24 @@ impl Order {
     }
 }
 
-/// What the controller knows of the time of a job.
+/// Time of a job, as far as the controller knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
     /// When its ranks ran, in ms since 1970 by the controller's clock; said of a job with a time limit, and
     /// of one that was suspended.
     pub started_ms: Option<u64>,
-    /// It is suspended.
+    /// Suspension of the job, if it is suspended.
     pub suspended: Option<Suspended>,
     /// How long it has run, without the time suspended; counted of a job with a time limit.
     #[serde(default)]
     pub ran: Elapsed,
-    /// It has reached its limit, or a user ends it, and TERM was sent so long ago.
+    /// Time since TERM, which was sent at its limit or because a user ends it.
     #[serde(default)]
     pub since_term: Option<Elapsed>,
     /// A user ends it: KILL comes so long after TERM, in ms.
     #[serde(default)]
     pub grace_ms: Option<u64>,
-    /// Its ranks have got the signal that they are to get before the limit.
+    /// Whether its ranks have got the signal that they are to get before the limit.
     #[serde(default)]
     pub warned: bool,
     /// The number of that TERM among the signals of the order. A controller that knows less may number it in
@@ -751,7 +751,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// What has happened by another order of the job, older or newer, has happened.
+    /// Keeps what has happened by another order of the job, older or newer.
     pub fn keep_facts(&mut self, other: &Clock) {
         self.warned |= other.warned;
         if self.since_term.is_none() {
@@ -788,18 +788,18 @@ pub struct Renewed {
 /// A job stands still for a snapshot (`tutti_starter`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// Its number: a later one has a higher one.
+    /// Number of the hold: a later one has a higher one.
     pub number: u64,
     /// Bytes of messages' data that a node may tell.
     pub data_bytes: u64,
 }
 
-/// What a node has to say to a hold.
+/// Answer of a node to a hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// Of the hold.
     pub number: u64,
-    /// What its starter sees, as JSON; nothing any more when the controller has it.
+    /// View of its starter, as JSON; nothing any more when the controller has it.
     pub seen: Arc<str>,
     /// The ranks go on; whether they had stood still from the look until they were told to.
     pub released: Option<bool>,
@@ -808,7 +808,7 @@ pub struct Held {
 /// A barrier of PMI, for programs of other MPIs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fence {
-    /// Its number, from 1; 0: there has been none.
+    /// Number of the barrier, from 1; 0: there has been none.
     pub number: u32,
     /// Keys and values that were put since the one before, as starters say them.
     #[serde(with = "serde_bytes")]
@@ -819,11 +819,11 @@ pub struct Fence {
 /// say in it is theirs (`tutti_starter::spawning`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnOrder {
-    /// Its number, from 1; 0: there has been none.
+    /// Number of the order, from 1; 0: there has been none.
     pub number: u32,
     /// Place of the node whose starter has asked.
     pub by: u32,
-    /// What it has asked.
+    /// Request of that starter.
     #[serde(with = "serde_bytes")]
     pub ask: Vec<u8>,
     /// Number of the last ask of each node that has been ordered, by places.
@@ -835,7 +835,7 @@ pub struct SpawnOrder {
     pub outcomes: Vec<u8>,
 }
 
-/// What the controller knows of the end of a job.
+/// End of a job, as far as the controller knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// The node whose part ended it: filters of dead ranks may still write what they have. None: all is
@@ -853,15 +853,15 @@ pub struct End {
 /// Run, stand still, or die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Run {
-    /// It runs.
+    /// Runs.
     Go,
-    /// It stands still until it is told to go on.
+    /// Stands still until it is told to go on.
     Stop,
-    /// It is killed.
+    /// Is killed.
     Kill,
 }
 
-/// What is with a job on one node.
+/// State of a job on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// The job.
@@ -895,7 +895,7 @@ pub struct PartState {
     /// has started.
     #[serde(default)]
     pub enforced: Option<Enforced>,
-    /// It is a filler, and does not fill since it costs a job here too much.
+    /// Reason for which a filler does not fill: it costs a job here too much.
     #[serde(default)]
     pub put_out: Option<PutOut>,
     /// The last snapshot.
@@ -903,7 +903,7 @@ pub struct PartState {
     /// All its ranks sleep until something comes for them.
     #[serde(default)]
     pub stalled: Option<Stalled>,
-    /// Nothing of it has worked for as long as its user has said (`--on-idle`).
+    /// Whether nothing of it has worked for as long as its user has said (`--on-idle`).
     #[serde(default)]
     pub idle: bool,
     /// Launches that its ranks are connected to, by their public numbers, as its starter says it.
@@ -913,7 +913,7 @@ pub struct PartState {
     pub ending: Option<u8>,
     /// Ranks that ended in a way that the user should read.
     pub ended: Vec<Ended>,
-    /// It could not be started.
+    /// Reason for which it could not be started.
     pub refused: Option<String>,
     /// The daemon that was to begin it died before it did. This one, of this incarnation, would.
     #[serde(default)]
@@ -976,15 +976,15 @@ impl PartState {
 /// How far a part of a job is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Phase {
-    /// Its starter is being started.
+    /// Preparation: its starter is being started.
     #[default]
     Preparing,
     /// Everything is there; the ranks start when all nodes are so far.
     Ready,
-    /// Its ranks are forked.
+    /// Ranks are forked.
     Running,
     /// No rank is left here, and none can come.
     Left,
-    /// Nothing is left here.
+    /// End: nothing is left here.
     Over,
 }

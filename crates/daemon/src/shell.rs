@@ -75,7 +75,7 @@ mod writers;
 /// Between two entries in the log of turns.
 const TURNS_MS: u64 = 1000;
 
-/// Something for the loop.
+/// Event for the loop.
 enum ShellEvent {
     Core(Event),
     /// A user has sent something, which is served in turns.
@@ -91,11 +91,11 @@ enum ShellEvent {
         debts: quota::Debts,
         process: Option<peer_users::PeerProcess>,
     },
-    /// What starters of a job have for the switch thread.
+    /// Pages that starters of a job have for the switch thread.
     Pages(JobId, Handover),
     /// Of published regions.
     Region(regions::RegionEvent),
-    /// Who else has jobs on this machine has been looked for: what is known now, and our windows.
+    /// Result of a search for others who have jobs on this machine: what is known now, and our windows.
     Neighbours(Box<neighbours::Census>, Option<tutti_sched::Window>),
     /// A starter has closed its wire, that with this number, or has said something that none says.
     StarterClosed(JobId, u64, Option<String>),
@@ -110,7 +110,7 @@ enum ShellEvent {
         pid: Option<Pid>,
         back: Reattach,
         listen: Arc<Notify>,
-        /// It is not who it says it is: nothing is read from it.
+        /// Whether it is not who it says it is: nothing is read from it then.
         refused: Arc<AtomicBool>,
     },
 }
@@ -138,7 +138,7 @@ struct Shell {
     quota: quota::ConnectionQuota,
     peer_users: peer_users::PeerUsers,
     doors: doors::Doors,
-    /// What users have sent.
+    /// Pieces that users have sent.
     pieces: service::Pieces<ShellEvent>,
     /// The user who is served now.
     speaker: Option<u32>,
@@ -175,7 +175,7 @@ struct Shell {
     /// On the controller: what users have used.
     used: Option<used::UsedFile>,
     numbers: u64,
-    /// It was said that no cgroups can be made for jobs.
+    /// Whether it was said that no cgroups can be made for jobs.
     without_groups: bool,
     /// Why users' limits are not held here: the keeper was told.
     without_user_limits: BTreeSet<String>,
@@ -421,7 +421,7 @@ impl Shell {
         }
     }
 
-    /// What jobs have of this node's memory and network goes to the controller, and to the board.
+    /// Measures what jobs have of this node's memory and network, for the controller and the board.
     fn measure_uses(&mut self) {
         let (now, starters) = (now(), &self.starters);
         let memory_bytes = |job| {
@@ -441,14 +441,14 @@ impl Shell {
         Duration::from_millis(self.core.wait_ms(now_ms()).min(most_ms).min(self.fill_trials.wait_ms()))
     }
 
-    /// What the switch thread says to its neighbours and does not go by datagram goes over the links.
+    /// Forwards over the links what the switch thread says to its neighbours and does not go by datagram.
     fn forward_outbox(&mut self) {
         while let Some((link, number, word)) = self.switcher.outbox().take() {
             self.core.handle(now(), Event::Gang(gang::SwitchEvent::Relay(link, number, word)));
         }
     }
 
-    /// What the switch thread has done goes to the controller's log, once a second.
+    /// Takes what the switch thread has done to the controller's log, once a second.
     fn take_turns(&mut self) {
         for (uid, line) in self.lending.poll_lines(now().boot_ms) {
             self.complaints.inform(uid, &line);

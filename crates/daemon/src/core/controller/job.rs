@@ -43,7 +43,7 @@ struct Reported {
     ended: usize,
     /// Whether it has ended: whatever it says now of why is a consequence.
     ending: bool,
-    /// Why it is put out there, as a filler.
+    /// Reason for which it is put out there, as a filler.
     put_out: Option<PutOut>,
 }
 
