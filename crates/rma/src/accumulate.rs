@@ -21,14 +21,14 @@ use tutti_shm::opened::{Opened, copy};
 /// Of more elements than these the change waits until it can close the gate.
 const FEW_MAX: usize = 8;
 
-/// What becomes of an element.
+/// Update of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// It becomes the origin's (`MPI_REPLACE`).
+    /// Replacement by the origin's (`MPI_REPLACE`).
     Replace,
-    /// It stays, and is only fetched (`MPI_NO_OP`).
+    /// No change: the element is only fetched (`MPI_NO_OP`).
     Keep,
-    /// It is combined with the origin's.
+    /// Combination with the origin's.
     Reduce(Operation),
 }
 

@@ -1,4 +1,5 @@
-//! Who applies a request of a rank of another node: this rank, or its starter while it stands still.
+//! Claims on requests of a rank of another node: this rank applies them, or its starter while it stands
+//! still.
 //!
 //! Requests of a pair are counted on both sides. A word for each rank that asks says how many of its requests
 //! have been applied, and whether the next one is being applied now. Whoever applies one claims it first, so
@@ -35,7 +36,7 @@ impl Claims {
         self.0.atomic_u64(from.checked_mul(size_of::<AtomicU64>())?)
     }
 
-    /// So many requests of a rank have been applied.
+    /// Stores that so many requests of a rank have been applied.
     pub fn set(&self, from: usize, applied: u64) {
         if let Some(word) = self.word(from) {
             word.store(2 * applied, Release);
@@ -72,7 +73,7 @@ impl Claims {
             .is_some_and(|word| word.compare_exchange(doubled, doubled + 1, AcqRel, Relaxed).is_ok())
     }
 
-    /// It has been applied.
+    /// Ends a request that has been applied.
     #[inline]
     pub fn end(&self, from: usize, number: u64) {
         self.set(from, number + 1);

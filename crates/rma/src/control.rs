@@ -43,12 +43,12 @@ pub enum Thread {
     Service,
 }
 
-/// What one rank does to another's counters.
+/// Event that one rank counts in another's counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// It has opened its memory to the other.
+    /// The rank has opened its memory to the other.
     Posted,
-    /// It has ended its operations on the other's memory.
+    /// The rank has ended its operations on the other's memory.
     Completed,
 }
 

@@ -71,10 +71,10 @@ pub struct Copy {
     pub remote: Remote,
 }
 
-/// What a step has done.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing: the message is not open yet, or the other copies the last pieces.
+    /// No copy: the message is not open yet, or the other copies the last pieces.
     Nothing,
     /// A piece of so many bytes was copied; the other is to be rung.
     Copied(usize),

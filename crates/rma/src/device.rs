@@ -7,7 +7,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-/// What was to be done with the memory.
+/// Access to the memory that was to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Read, by a send.

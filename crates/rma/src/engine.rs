@@ -36,17 +36,17 @@ mod long;
 
 /// Answers with data that a pair may have outstanding.
 pub const ANSWERS_MAX: usize = 256;
-/// Their bytes.
+/// Bytes of these answers.
 pub const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// Refusals that are kept by region until somebody asks.
 const REFUSALS_MAX: usize = 1024;
 
-/// What became of a record that was offered to the network.
+/// Fate of a record that was offered to the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
-    /// It will arrive.
+    /// The record will arrive.
     Taken,
-    /// There is no room for now.
+    /// No room for now.
     Full,
     /// The rank has left.
     Gone,
@@ -79,11 +79,11 @@ pub trait Port {
 /// Whether there is room for a bulk message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// Its name.
+    /// Name of the message.
     Named(u64),
     /// Not for now.
     Full,
-    /// There never will be.
+    /// No room ever.
     Never,
 }
 
@@ -92,7 +92,7 @@ pub enum Room {
 pub enum Pushed {
     /// Whole.
     All,
-    /// There is no room for the rest: try again when something has come.
+    /// No room for the rest: try again when something has come.
     Part,
     /// The target has left; nothing will come of it.
     Gone,
@@ -108,7 +108,7 @@ struct Awaited {
     bulk: Option<bulk::Tag>,
 }
 
-/// What this rank has to do with another one.
+/// State of this rank towards another one.
 #[derive(Debug, Default)]
 struct Peer {
     awaited: Vec<Option<Awaited>>,
@@ -167,8 +167,8 @@ impl Peer {
         self.awaited.get(number as usize)?.as_ref()?.bulk
     }
 
-    /// What is kept back while a bulk message is under way: all of it behind a put; behind a get whatever
-    /// could change its bytes.
+    /// Whether an operation is kept back while a bulk message is under way: any behind a put; behind a
+    /// get whatever could change its bytes.
     fn keeps_back(&self, is_read: bool) -> bool {
         self.puts > 0 || (self.gets > 0 && !is_read)
     }
@@ -178,7 +178,7 @@ impl Peer {
     }
 }
 
-/// That of a rank.
+/// Peer of a rank, created where it is not there yet.
 fn peer(peers: &mut Vec<Peer>, rank: usize) -> &mut Peer {
     if peers.len() <= rank {
         peers.resize_with(rank + 1, Peer::default);
@@ -195,7 +195,7 @@ struct Place {
     ticket: Ticket,
     lock: WindowLock,
     has_entered: bool,
-    /// Nobody waits for it any more: its turn passes.
+    /// Whether nobody waits for it any more: its turn passes.
     is_void: bool,
 }
 
@@ -208,7 +208,7 @@ pub struct Queued<'a> {
     pub from: usize,
     /// The number of its ticket.
     pub number: u32,
-    /// It has the lock.
+    /// Whether it has the lock.
     pub has_entered: bool,
     engine: &'a Engine,
     place: &'a Place,
@@ -239,11 +239,11 @@ impl Queued<'_> {
 struct Slot {
     generation: u32,
     region: Option<Region>,
-    /// It is about to be closed: what is under way goes on, and nothing begins.
+    /// Whether it is about to be closed: what is under way goes on, and nothing begins.
     is_retired: bool,
 }
 
-/// What a rank has opened, asked for and owes.
+/// State of a rank: what it has opened, asked for and owes.
 #[derive(Debug)]
 pub struct Engine {
     me: u32,
@@ -272,7 +272,7 @@ pub struct Engine {
 unsafe impl Send for Engine {}
 
 impl Engine {
-    /// That of world rank `me`, which has opened nothing; records are of `record_bytes_max` bytes at most.
+    /// Engine of world rank `me`, which has opened nothing; records are of `record_bytes_max` bytes at most.
     pub fn new(me: u32, record_bytes_max: usize) -> Self {
         Engine {
             me,
@@ -470,7 +470,7 @@ impl Engine {
         self.refused.iter().sum()
     }
 
-    /// Those for this reason.
+    /// Operations of others that were refused here for this reason.
     pub fn refused_for(&self, refusal: Refusal) -> u64 {
         self.refused[refusal as usize - 1]
     }

@@ -12,12 +12,12 @@ use crate::wire::{Begin, Code, HEAD_BYTES, Name, RANGE_BYTES, Range, Refusal};
 /// Ranges of a record at most: so many that a few long ones leave room for data.
 const RANGES_MAX: usize = 256;
 
-/// What is to be done.
+/// Action of an operation.
 #[derive(Debug)]
 pub enum Action {
     /// Bytes are written.
     Write {
-        /// What.
+        /// Data to write.
         from: Buffer,
     },
     /// Bytes are read.
@@ -83,7 +83,7 @@ pub struct Operation {
     /// The region there.
     pub region: Name,
     action: Action,
-    /// What it works on there, as offset and bytes.
+    /// Ranges that it works on there, as offset and bytes.
     ranges: Places,
     /// The range that is next, and what of it is done.
     next: (usize, usize),
@@ -94,9 +94,9 @@ pub struct Operation {
     is_handed_over: bool,
     /// The origin stays until the operation is complete.
     origin_stays: bool,
-    /// It travels as a bulk message, which has begun.
+    /// Whether it travels as a bulk message, which has begun.
     pub(crate) is_bulk: bool,
-    /// Its record is wanted; and what it was.
+    /// Whether its record is wanted; and what it was.
     keeps: bool,
     kept: Option<Kept>,
 }
@@ -106,11 +106,11 @@ pub struct Operation {
 pub struct Kept {
     /// Requests that were handed over to its rank before.
     pub number: u64,
-    /// Its bytes.
+    /// Bytes of the record.
     pub record: Vec<u8>,
 }
 
-/// What becomes of an operation is noted there.
+/// Note of what becomes of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Note {
     /// Where.
@@ -135,7 +135,7 @@ impl Note {
 /// A record that is ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Cut {
-    /// What it begins with.
+    /// Beginning of the record.
     pub begin: Begin,
     /// Bytes of its data at the target.
     pub bytes: usize,
@@ -226,13 +226,13 @@ impl Operation {
         self.noted.map(|at| Note { at, is_last: true })
     }
 
-    /// It travels as a bulk message from now on. A get, and a put whose origin stays, is handed over.
+    /// Makes it travel as a bulk message from now on. A get, and a put whose origin stays, is handed over.
     pub(crate) fn begin_bulk(&mut self) {
         self.is_bulk = true;
         self.is_handed_over = self.origin_stays || self.is_read();
     }
 
-    /// Its bulk message has arrived.
+    /// Ends its bulk message, which has arrived.
     pub(crate) fn end_bulk(&mut self) {
         self.is_handed_over = true;
     }

@@ -49,7 +49,7 @@ impl Process {
         self.0 as u32
     }
 
-    /// What [`Process::bits`] gave.
+    /// Process of bits that [`Process::bits`] gave.
     pub fn from_bits(bits: u32) -> Self {
         if bits == 0 { Self::NAMELESS } else { Process(bits as i32) }
     }

@@ -26,11 +26,11 @@ const STAGE_BYTES: usize = 16 << 10;
 /// How the memory is reached.
 #[derive(Clone, Copy, Debug)]
 pub enum Reach {
-    /// It lies in the memory of this process.
+    /// Memory of this process.
     Mapped(Opened),
-    /// It lies in the memory of another one: where, and how many bytes.
+    /// Memory of another process: where, and how many bytes.
     Other(Remote, usize),
-    /// It lies on another node, and has so many bytes: operations are the caller's to send.
+    /// Memory of another node, of so many bytes: operations are the caller's to send.
     OtherNode(usize),
 }
 
@@ -39,7 +39,7 @@ pub enum Reach {
 pub enum Fault {
     /// The memory has no such range.
     OutOfRange,
-    /// It is on another node; nothing was done.
+    /// Memory of another node; nothing was done.
     OtherNode,
     /// The kernel refused: such copies are not allowed here, or the memory is not there any more.
     Kernel(io::Error),
@@ -64,7 +64,7 @@ impl Part {
         Part { reach, gate }
     }
 
-    /// Its length.
+    /// Length of the memory.
     pub fn bytes(&self) -> usize {
         match self.reach {
             Reach::Mapped(memory) => memory.bytes(),

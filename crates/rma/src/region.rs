@@ -17,30 +17,30 @@ use crate::attached::Table;
 use crate::control::Control;
 use crate::wire::{Ranges, Refusal, Request};
 
-/// What others may do with a region: a sum of these.
+/// Rights of others to a region: a sum of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights(u8);
 
 impl Rights {
-    /// Nothing.
+    /// No right.
     pub const NONE: Rights = Rights(0);
-    /// It may be read.
+    /// Right to read it.
     pub const READ: Rights = Rights(1);
-    /// It may be written.
+    /// Right to write it.
     pub const WRITE: Rights = Rights(2);
-    /// Its elements may be changed.
+    /// Right to change its elements.
     pub const CHANGE: Rights = Rights(4);
     /// Messages may be put into its queue.
     pub const ENQUEUE: Rights = Rights(8);
     /// All of that.
     pub const ALL: Rights = Rights(7);
 
-    /// Those of a handle of the native interface, whose bits are the same ones.
+    /// Rights of a handle of the native interface, whose bits are the same ones.
     pub const fn of_bits(bits: u64) -> Rights {
         Rights(bits as u8 & 15)
     }
 
-    /// These and those.
+    /// Union of these and those.
     #[must_use]
     pub const fn and(self, other: Rights) -> Rights {
         Rights(self.0 | other.0)
@@ -64,7 +64,7 @@ enum Memory {
 /// How changes of elements are atomic.
 #[derive(Debug)]
 enum Changes {
-    /// They pass a gate that mates pass too.
+    /// Changes pass a gate that mates pass too.
     Gate(Gate),
     /// By the processor's atomics alone: one element after the other, aligned.
     Instructions(OwnGate),
@@ -119,7 +119,7 @@ impl Region {
         }
     }
 
-    /// What of this process's memory a table names. Offsets are addresses.
+    /// Parts of this process's memory that a table names. Offsets are addresses.
     pub fn attached(table: Table, gate: Gate) -> Self {
         Region {
             memory: Memory::Attached(table),
@@ -358,7 +358,7 @@ impl Region {
     }
 }
 
-/// So many bytes behind what was found, if that is wanted.
+/// Appends so many bytes to what was found, if that is wanted.
 fn append<'a>(found: &'a mut Option<&mut Vec<u8>>, bytes: usize) -> Option<&'a mut [u8]> {
     let found = found.as_deref_mut()?;
     let begin = found.len();

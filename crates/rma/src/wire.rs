@@ -65,7 +65,7 @@ const KEEP: u16 = 0xfffe;
 /// The name of an open region at its rank. A number that is used again has another generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
-    /// Its number.
+    /// Number of the region.
     pub id: u32,
     /// How often the number had been given out before.
     pub generation: u32,
@@ -75,7 +75,7 @@ pub struct Name {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Refusal {
-    /// There is no such region, or not any more.
+    /// No such region, or not any more.
     NoRegion = 1,
     /// The region does not allow it.
     NoRight = 2,
@@ -137,12 +137,12 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// What a change does to its elements, and what they are.
+/// Update of elements by a change, and what they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
     /// The elements.
     pub element: Element,
-    /// What becomes of them.
+    /// Update of each of them.
     pub update: Update,
 }
 
@@ -251,14 +251,14 @@ impl Ranges<'_> {
     }
 }
 
-/// What is asked for.
+/// Operation that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// Bytes are written.
     Write {
         /// Where.
         ranges: Ranges<'a>,
-        /// What.
+        /// Data to write.
         data: &'a [u8],
     },
     /// Bytes are read.
@@ -281,12 +281,12 @@ pub enum Request<'a> {
         offset: u64,
         /// The value.
         compare: &'a [u8],
-        /// What it becomes; as long.
+        /// Value that replaces it; as long.
         new: &'a [u8],
     },
     /// The lock is asked for.
     Lock(Mode),
-    /// It is given back.
+    /// The lock is given back.
     Unlock,
     /// A step of post-start-complete-wait by a rank of the window.
     Count(Count, u32),
@@ -316,17 +316,17 @@ pub enum Record<'a> {
         region: Name,
         /// The number of the answer, or [`NO_REPLY`].
         number: u32,
-        /// What is asked for.
+        /// Operation that is asked for.
         request: Request<'a>,
     },
     /// The answer to one.
     Reply {
-        /// Its number.
+        /// Number of the answer.
         number: u32,
-        /// What was there.
+        /// Data that were there.
         data: &'a [u8],
     },
-    /// There is room for the bulk message of an operation.
+    /// Room is there for the bulk message of an operation.
     Clear {
         /// The operation's number.
         number: u32,
@@ -335,7 +335,7 @@ pub enum Record<'a> {
     },
     /// One was refused.
     Status {
-        /// Its number, or [`NO_REPLY`].
+        /// Number of the request, or [`NO_REPLY`].
         number: u32,
         /// The region that it named.
         region: Name,
@@ -356,8 +356,8 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// What a record says; none of what makes no sense. Whether there is such a region, and such ranges in it, is
-/// the executor's to say.
+/// Reads a record; none if it makes no sense. Whether there is such a region, and such ranges in it, is the
+/// executor's to say.
 pub fn parse(record: &[u8]) -> Option<Record<'_>> {
     let (head, rest) = record.split_at_checked(HEAD_BYTES)?;
     let (kind, detail) = (head[0], head[1]);
@@ -423,7 +423,7 @@ pub fn names(record: &[u8]) -> Option<(Name, u32)> {
     Some((Name { id: u32_at(head, 8), generation: u32_at(head, 12) }, u32_at(head, 16)))
 }
 
-/// What a record of an operation begins with; its data follow.
+/// Beginning of a record of an operation; its data follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
     /// [`Request::Write`]

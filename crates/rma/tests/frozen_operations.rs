@@ -27,7 +27,7 @@ use tutti_shm::window_lock::{Mode, WindowLock};
 use tutti_testkit::Random;
 use tutti_testkit::stepper::{Child, Shareable, Shared, Step, stop_here};
 
-/// What the stepped rank adds; the mate adds ones.
+/// Number that the stepped rank adds; the mate adds ones.
 const ADDED: u64 = 1 << 32;
 const CELLS: usize = 300;
 /// Cells of a long accumulation, which goes by loops with the gate closed.
@@ -460,7 +460,7 @@ fn frozen_receiver_of_a_queue_takes_each_message_once() {
     assert_eq!(sent, MESSAGES);
 }
 
-/// What one engine hands over to the other.
+/// Records that one engine hands over to the other.
 #[derive(Default)]
 struct Wire(VecDeque<Vec<u8>>);
 

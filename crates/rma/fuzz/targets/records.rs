@@ -58,7 +58,7 @@ impl Guarded {
     }
 }
 
-/// What a rank has said: its answers are judged and forgotten.
+/// Answers of a rank: they are judged and forgotten.
 #[derive(Default)]
 struct Answers {
     refusals: [u64; Refusal::ALL.len()],
@@ -144,7 +144,7 @@ pub(crate) fn take(input: &[u8]) {
     );
 }
 
-/// What a rank says that uses all of this as it should, one input for each region.
+/// Records of a rank that uses all of this as it should, one input for each region.
 pub(crate) fn samples() -> Vec<Vec<u8>> {
     (0..4).map(sample).collect()
 }

@@ -36,7 +36,7 @@ pub const GETS_MAX: usize = 8;
 /// bytes have come, which the target learns later.
 pub const GETS_SERVED_MAX: usize = 1024;
 
-/// What a message is for.
+/// Purpose of a bulk message.
 #[derive(Debug)]
 pub(super) enum Way {
     PutOut { to: usize, region: Name, number: u32, from: Buffer },
@@ -71,7 +71,7 @@ pub(super) struct Bulk {
     pub is_sent: bool,
 }
 
-/// What the channel calls a message: its slot in the low half, and how often that was used before in 24 bits
+/// Name of a message in the channel: its slot in the low half, and how often that was used before in 24 bits
 /// above. Bytes that come under the name of a message that is over meet no later one.
 pub(super) type Tag = u64;
 

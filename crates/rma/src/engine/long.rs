@@ -1,5 +1,4 @@
-//! What the engine does about long operations ([`super::bulk`]): it begins, clears, sends, stores and ends
-//! them.
+//! Long operations in the engine ([`super::bulk`]): it begins, clears, sends, stores and ends them.
 
 use std::ptr::NonNull;
 

@@ -32,7 +32,7 @@ struct Sent {
     left: Vec<usize>,
 }
 
-/// What the channel has of each rank.
+/// Records and messages that the channel has of each rank.
 #[derive(Debug, Default)]
 struct Side {
     records: VecDeque<Vec<u8>>,
@@ -84,7 +84,7 @@ struct Pair {
     chance: u64,
     /// Records are changed on their way.
     is_hostile: bool,
-    /// Whoever sends a message learns last that it has arrived.
+    /// Whether senders of messages learn last that they have arrived.
     is_acknowledged_late: bool,
     /// Messages that have arrived, and their senders.
     unacknowledged: Vec<(usize, u64)>,
@@ -459,7 +459,7 @@ fn long_operations_end_when_their_target_leaves() {
     assert_eq!(pair.push(&mut get(region, 0, &mut into)), Pushed::Gone);
 }
 
-/// What no rank of ours would send changes nothing and ends nothing.
+/// Answers that no rank of ours would send change nothing and end nothing.
 #[test]
 fn long_operations_survive_unexpected_answers() {
     use crate::wire;
@@ -519,8 +519,8 @@ fn long_put_that_is_being_sent_is_not_ended_by_an_answer() {
     assert_eq!(memory, data);
 }
 
-/// Whoever ends a get by a record and asks for a get itself, before the room of the first is taken back, does
-/// not write into what is open for reading.
+/// A rank that ends a get by a record and asks for a get itself, before the room of the first is taken back,
+/// does not write into what is open for reading.
 #[test]
 fn long_get_that_was_ended_leaves_its_name_to_no_later_one() {
     use crate::wire::{self, Begin, Range};
