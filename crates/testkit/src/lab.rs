@@ -62,7 +62,7 @@ pub use terms::Terms;
 
 use keeper::{Begun, MACHINES_MAX, Settings};
 
-/// What a lab is to be.
+/// Plan of a lab.
 #[derive(Clone, Debug)]
 pub struct Plan {
     settings: Settings,
@@ -151,7 +151,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// So many machines, 0 and up, to be changed and started.
+    /// Plan of a lab with so many machines, 0 and up, to be changed and started.
     #[must_use]
     pub fn plan(nodes: u32) -> Plan {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -162,8 +162,8 @@ impl Lab {
         Plan { settings: Settings { nodes, shared_files: true, terms, stays: false, installation, source } }
     }
 
-    /// So many machines, for a test; none, and the test is counted as skipped, where this user may not make
-    /// them.
+    /// Starts a lab of so many machines, for a test; none, and the test is counted as skipped, where this
+    /// user may not make them.
     ///
     /// # Panics
     /// When it does not come up for another reason.
@@ -198,13 +198,13 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Its machines.
+    /// Number of its machines.
     #[must_use]
     pub fn nodes(&self) -> u32 {
         self.nodes
     }
 
-    /// Its folder, as it is seen outside.
+    /// Folder of the lab, as it is seen outside.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder

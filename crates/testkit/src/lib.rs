@@ -1,4 +1,4 @@
-//! What the tests of all crates share. A `[dev-dependencies]` entry, never part of what is installed:
+//! Tools that the tests of all crates share. A `[dev-dependencies]` entry, never part of what is installed:
 //! simulators and faults on purpose use it behind the feature `testing` of their crates, which only tests
 //! switch on.
 //!

@@ -1,4 +1,4 @@
-//! What the five papers have, item by item: the list, the marks above the tests, and the page made of both.
+//! Contents of the five papers, item by item: the list, the marks above the tests, and the page made of both.
 //!
 //! `docs/internals/checklist.toml` names each item, table and figure. A line `// Paper: M4, M16` directly
 //! above a test's `#[test]` says which items that test shows. [`List::page`] makes the text of
@@ -57,7 +57,7 @@ const MARK: &str = "// Paper: ";
 /// How far an item is here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Its tests show it.
+    /// Shown by its tests.
     Held,
     /// A part, and what is missing.
     Weak(String),

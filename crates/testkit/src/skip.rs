@@ -18,7 +18,7 @@ pub const FILE: &str = "TUTTI_SKIPPED";
 /// Variable: needs that this machine is known to have, separated by commas. A skip for one of these fails.
 pub const REQUIRE: &str = "TUTTI_REQUIRE";
 
-/// What a machine may lack. The names are those of [`REQUIRE`].
+/// Need of a test that a machine may lack. The names are those of [`REQUIRE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// `root`: the test must run as root.
@@ -87,7 +87,7 @@ impl Need {
         Need::Setup,
     ];
 
-    /// Its name in [`REQUIRE`].
+    /// Name of the need in [`REQUIRE`].
     pub fn name(self) -> &'static str {
         match self {
             Need::Root => "root",

@@ -74,7 +74,7 @@ pub struct Child {
 /// Where a child is after it was told to do one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It stands still behind the instruction.
+    /// The child stands still behind the instruction.
     Done,
     /// The instruction was a system call in which it now sleeps.
     Sleeps,
@@ -124,7 +124,7 @@ impl Child {
         assert_eq!(unsafe { libc::kill(self.pid, signal) }, 0);
     }
 
-    /// Its process id.
+    /// Process id of the child.
     pub fn pid(&self) -> libc::pid_t {
         self.pid
     }

@@ -31,7 +31,7 @@ const LOOPBACK: u32 = 1;
 const CABLE: u32 = 1000;
 /// Number of the bridge.
 const BRIDGE: u32 = 1000;
-/// Its name.
+/// Name of the bridge.
 const BRIDGE_NAME: &str = "tutti";
 /// Name of a machine's interface.
 pub(super) const INTERFACE: &str = "eth0";
@@ -115,7 +115,7 @@ fn tap(tun: &Path, name: &str) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// What carries the frames of a cable.
+/// Wire that carries the frames of a cable.
 #[derive(Debug)]
 enum Wire {
     Veth,
@@ -252,7 +252,7 @@ impl Cable {
         bridge.netlink.request(Message::delete(number_of(&port_name(self.node))?))
     }
 
-    /// What its thread has counted: frames from the machine, and to it.
+    /// Counts of its thread: frames from the machine, and to it.
     pub(super) fn counts(&self, bridge: &Bridge) -> Option<[Counts; 2]> {
         bridge.carrier.as_ref()?.counts(self.node)
     }

@@ -31,7 +31,7 @@ struct Carried {
 #[derive(Debug)]
 pub(super) struct Carrier {
     cables: Mutex<BTreeMap<u32, Carried>>,
-    /// Something has changed.
+    /// Bell that rings when something has changed.
     bell: OwnedFd,
 }
 
@@ -76,7 +76,7 @@ impl Carrier {
         self.ring();
     }
 
-    /// What became of the frames of a cable.
+    /// Counts of the frames of a cable, by what became of them.
     pub(super) fn counts(&self, node: u32) -> Option<[Counts; 2]> {
         self.cables().get(&node).map(|cable| [0, 1].map(|lane: usize| cable.lanes[lane].counts()))
     }

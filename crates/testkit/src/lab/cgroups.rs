@@ -52,7 +52,7 @@ fn shares_cores(hierarchy: &Hierarchy) -> bool {
     hierarchy.options.as_ref().is_some_and(|options| options.split(',').any(|name| name == "cpu"))
 }
 
-/// That of a line of /proc/self/cgroup: `4:memory:/path`, or `0::/path` for version 2.
+/// Hierarchy of a line of /proc/self/cgroup: `4:memory:/path`, or `0::/path` for version 2.
 fn hierarchy(line: &str, mounts: &str) -> Option<Hierarchy> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);

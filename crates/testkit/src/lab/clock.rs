@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// How a machine's clock stands when it starts.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Start {
-    /// So many hours after this machine's.
+    /// Hours by which it is ahead of this machine's.
     Ahead(i64),
     /// As after a boot: a moment after zero.
     Boot,

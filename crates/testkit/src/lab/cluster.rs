@@ -73,7 +73,7 @@ impl Lab {
         }
     }
 
-    /// What the daemon of a machine has logged.
+    /// Log of the daemon of a machine.
     #[must_use]
     pub fn log(&self, node: u32) -> String {
         fs::read_to_string(self.node(node).file("/var/log/tuttid.log")).unwrap_or_default()

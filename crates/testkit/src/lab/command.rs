@@ -22,7 +22,7 @@ struct Options {
     action: Action,
 }
 
-/// What a cable does.
+/// Terms of a cable.
 #[derive(Debug, clap::Args)]
 struct CableOptions {
     /// Frames that are lost, as 1%

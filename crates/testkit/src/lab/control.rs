@@ -1,5 +1,5 @@
-//! What is asked of a lab's keeper, over the socket `control` in the lab's folder: one line of JSON, and one
-//! in answer.
+//! Requests to a lab's keeper, over the socket `control` in the lab's folder: one line of JSON, and one in
+//! answer.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
@@ -22,7 +22,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkState {
-    /// It carries.
+    /// The link carries.
     Up,
     /// The link is down, and both ends see it.
     Cut,
@@ -34,11 +34,11 @@ pub enum LinkState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MachineState {
-    /// Its processes run.
+    /// Processes run.
     Running,
-    /// They stand still.
+    /// Processes stand still.
     Paused,
-    /// It has none.
+    /// No processes.
     Off,
 }
 
@@ -64,30 +64,30 @@ pub(super) enum Request {
 /// A machine, for people and scripts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeStatus {
-    /// Its number.
+    /// Number of the machine.
     pub node: u32,
-    /// Its host name.
+    /// Host name of the machine.
     pub name: String,
-    /// Its address on the bridge.
+    /// Address of the machine on the bridge.
     pub address: Ipv4Addr,
     /// How it is.
     pub state: MachineState,
-    /// Its first process, as it is seen outside.
+    /// First process of the machine, as it is seen outside.
     pub pid: Option<u32>,
-    /// What its root is outside.
+    /// Uid outside that the machine's root has.
     pub first_uid: u32,
     /// How its cable is.
     pub link: LinkState,
-    /// What its cable does.
+    /// Terms of its cable.
     pub cable: Terms,
-    /// What became of frames, from it and to it, where the cable counts them.
+    /// Counts of frames, from it and to it, where the cable counts them.
     pub frames: Option<[Counts; 2]>,
 }
 
 /// A lab.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Status {
-    /// Its mark.
+    /// Mark of the lab.
     pub mark: String,
     /// Process of its keeper.
     pub keeper: u32,
@@ -95,7 +95,7 @@ pub struct Status {
     pub shared_files: bool,
     /// Whether each machine has uids of its own outside.
     pub own_uids: bool,
-    /// Its machines.
+    /// Machines of the lab.
     pub nodes: Vec<NodeStatus>,
 }
 

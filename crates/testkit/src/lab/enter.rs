@@ -28,7 +28,7 @@ use super::{etc, sys};
 /// A machine's file about itself in the lab's folder, written by the keeper at every start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Door {
-    /// Its first process.
+    /// First process of the machine.
     pub(super) pid: i32,
     /// Whether it has users other than root.
     pub(super) has_users: bool,
@@ -54,7 +54,7 @@ const LEFT_HERE: [&str; 9] = [
     "CARGO_TARGET_DIR",
 ];
 
-/// What is to run, and as which user.
+/// Command to run, and as which user.
 #[derive(Debug)]
 pub(super) struct Entry {
     /// The machine's folder.
@@ -62,7 +62,7 @@ pub(super) struct Entry {
     pub(super) user: String,
     /// Where it begins; none: in the user's home.
     pub(super) directory: Option<PathBuf>,
-    /// It is left alone there, and this program ends at once.
+    /// Whether it is left alone there, and this program ends at once.
     pub(super) detach: bool,
     /// Variables of that machine only.
     pub(super) variables: Vec<(OsString, OsString)>,

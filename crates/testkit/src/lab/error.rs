@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 /// Why there is no lab, or why it did not do something.
 #[derive(Debug)]
 pub enum LabError {
-    /// This user may not make namespaces.
+    /// Making namespaces is not allowed to this user.
     NotAllowed {
         /// The kernel's answer.
         error: String,
     },
-    /// There is no /dev/net/tun for us.
+    /// No /dev/net/tun for us.
     Tun {
         /// The kernel's answer.
         error: std::io::Error,
@@ -19,44 +19,44 @@ pub enum LabError {
     Memory {
         /// Machines asked for.
         nodes: u32,
-        /// What they need, about.
+        /// Memory that they need, about.
         needed_mib: u64,
-        /// What is there.
+        /// Memory that is there.
         free_mib: u64,
     },
     /// Too many machines, or none.
     Count {
         /// Asked for.
         nodes: u32,
-        /// So many at most.
+        /// Most that there may be.
         most: u32,
     },
-    /// It did not come up.
+    /// Failure to come up.
     Start(String),
     /// The keeper does not answer.
     Gone {
         /// The lab's folder.
         folder: PathBuf,
-        /// What happened.
+        /// Error that occurred.
         error: std::io::Error,
     },
     /// The keeper refuses.
     Refused(String),
     /// A machine that is off.
     Off {
-        /// Its folder.
+        /// Folder of the machine.
         machine: PathBuf,
-        /// What happened.
+        /// Error that occurred.
         error: std::io::Error,
     },
     /// A machine that cannot be entered.
     Enter {
-        /// Its folder.
+        /// Folder of the machine.
         machine: PathBuf,
-        /// What happened.
+        /// Error that occurred.
         error: std::io::Error,
     },
-    /// There is no such user.
+    /// No such user.
     NoUser {
         /// As given.
         name: String,

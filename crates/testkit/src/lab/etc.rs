@@ -1,5 +1,6 @@
-//! What is about a machine in its /etc: who its users are and which machines there are. The same users have
-//! the same uids on all machines, as by a directory service. Everything else leads to this machine's /etc.
+//! Files of a machine's /etc about itself: who its users are and which machines there are. The same users
+//! have the same uids on all machines, as by a directory service. Everything else leads to this machine's
+//! /etc.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,7 +18,7 @@ pub(super) struct User {
     pub(super) home: &'static str,
 }
 
-/// Those who log in.
+/// Users who log in.
 pub(super) const USERS: [User; 3] = [
     User { name: "root", uid: 0, home: "/root" },
     User { name: "alice", uid: 1001, home: "/home/alice" },

@@ -27,7 +27,7 @@ use super::clock::{self, Start};
 use super::tree::Place;
 use super::{root, sys, wire};
 
-/// What a machine is to be.
+/// Specification of a machine.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Spec {
     pub(super) name: String,
@@ -141,7 +141,8 @@ pub(super) fn die_with_parent(is_there: impl Fn() -> bool) -> io::Result<()> {
     if is_there() { Ok(()) } else { Err(io::Error::other("the parent has ended")) }
 }
 
-/// Its parent is outside of what it can see; the end of the socket is the end of the keeper.
+/// Runs the first process, whose parent is outside of what it can see; the end of the socket is the end of
+/// the keeper.
 fn first(socket: BorrowedFd<'_>, spec: &Spec, places: &[Place], trees: Vec<OwnedFd>) -> ! {
     let begun = die_with_parent(|| true).and_then(|()| {
         sys::bury_children_unseen();

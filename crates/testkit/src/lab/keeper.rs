@@ -50,7 +50,7 @@ const FIRST_UID: u32 = 0x4000_0000;
 /// Places for labs in it.
 const LABS: u32 = 190;
 
-/// What a lab is to be.
+/// Settings of a lab.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Settings {
     pub(super) nodes: u32,
@@ -114,7 +114,7 @@ struct Machine {
     has_been_up: bool,
 }
 
-/// What a machine is made of while it is there.
+/// Parts of a machine while it is there.
 #[derive(Debug)]
 struct Life {
     guard: Child,
@@ -272,7 +272,7 @@ impl Keeper {
         self.mark.folder().join("machines").join(&machine.name)
     }
 
-    /// What a machine sees of the files here.
+    /// Trees of the files here that a machine sees.
     fn trees(&self, machine: &Machine) -> io::Result<Vec<Tree>> {
         let own = self.folder(machine);
         let writable = |source: PathBuf, target: &str, mapped| Tree {

@@ -16,12 +16,12 @@ use crate::Random;
 
 /// Frames that wait in a lane, at most; more are lost, as in a switch.
 const FRAMES_MAX: usize = 2000;
-/// Their bytes, at most.
+/// Bytes of these frames, at most.
 const BYTES_MAX: usize = 4 << 20;
 /// How much later an overtaken frame comes, at least.
 const OVERTAKEN_NS: u64 = 200_000;
 
-/// What has happened to frames.
+/// Counts of frames, by what has happened to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Frames that came in.
@@ -126,7 +126,7 @@ impl Lane {
 mod tests {
     use super::*;
 
-    /// What comes out of a lane, with the times, if so many frames come in, one each microsecond.
+    /// Frames that come out of a lane, with the times, if so many come in, one each microsecond.
     fn through(terms: Terms, frames: u64) -> (Vec<(u64, u64)>, Counts) {
         let mut lane = Lane::new(terms, 0);
         let mut out = Vec::new();

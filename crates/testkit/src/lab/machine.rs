@@ -27,13 +27,13 @@ impl<'a> Machine<'a> {
         Machine { lab, node, user: "root", directory: None, variables: Vec::new() }
     }
 
-    /// Its host name.
+    /// Host name of the machine.
     #[must_use]
     pub fn name(&self) -> String {
         etc::host_name(self.node)
     }
 
-    /// Its address.
+    /// Address of the machine.
     #[must_use]
     pub fn address(&self) -> std::net::Ipv4Addr {
         cable::address_of(self.node)
@@ -173,7 +173,7 @@ impl<'a> Machine<'a> {
         self.ask(&Request::Link { node: self.node, state })
     }
 
-    /// What its cable is to do.
+    /// Sets what its cable is to do.
     ///
     /// # Errors
     /// One line.

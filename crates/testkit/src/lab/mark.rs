@@ -65,7 +65,7 @@ impl Mark {
         }
     }
 
-    /// Its name.
+    /// Name of the mark.
     pub(super) fn name(&self) -> &str {
         &self.name
     }

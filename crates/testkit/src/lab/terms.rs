@@ -1,4 +1,4 @@
-//! What a cable does to the frames that it carries.
+//! Terms of a cable: what it does to the frames that it carries.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Share(u32);
 
 impl Share {
-    /// So many of a hundred.
+    /// Share of so many in a hundred.
     ///
     /// # Panics
     /// When it is not from 0 to 100.
@@ -73,7 +73,7 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     if rate < 1000 { Err(format!("'{text}' is no rate: 1kbit is the least")) } else { Ok(rate) }
 }
 
-/// What a cable does, in each direction alike. The default carries everything at once.
+/// Terms of a cable, in each direction alike. The default carries everything at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// Frames that are lost.

@@ -20,17 +20,17 @@ pub(super) struct Place {
     pub(super) is_folder: bool,
 }
 
-/// What a tree is made of.
+/// Description of a tree: where its files are here and there, and how they are mounted.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     /// Here.
     pub(super) source: PathBuf,
-    /// There.
+    /// Place there.
     pub(super) target: PathBuf,
     pub(super) read_only: bool,
     /// Files of root here are those of root there, and so on.
     pub(super) mapped: bool,
-    /// What is mounted inside it comes along as it is. Who is not root cannot leave it out.
+    /// Whether mounts inside of it come along as they are. Who is not root cannot leave them out.
     pub(super) whole: bool,
 }
 
@@ -41,7 +41,7 @@ impl Tree {
         Tree { source: path.clone(), target: path, read_only: true, mapped: false, whole: false }
     }
 
-    /// What is mounted inside it, too.
+    /// Adds trees for what is mounted inside it.
     pub(super) fn with_inner(self, mounts: &[PathBuf]) -> Vec<Self> {
         let inner = mounts.iter().filter(|mount| **mount != self.source && mount.starts_with(&self.source));
         let inner: Vec<Tree> = inner
