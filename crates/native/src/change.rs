@@ -1,4 +1,4 @@
-//! What operations are about, for memory of ranks and for published regions.
+//! Arguments of operations, for memory of ranks and for published regions.
 
 use core::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 pub struct Piece {
     /// Where in the region.
     pub offset: u64,
-    /// What.
+    /// Data to write.
     pub from: *const c_void,
     /// How much.
     pub bytes: usize,
 }
 
-/// What becomes of a number.
+/// Change of a number.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
-    /// It grows.
+    /// Addend by which it grows.
     Add(i64),
     /// Another one takes its place.
     Swap(i64),

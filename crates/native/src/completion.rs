@@ -14,7 +14,7 @@ pub enum End {
     Wait,
     /// The next barrier says so.
     Posted,
-    /// It is noted.
+    /// Note of the end.
     Noted(DoneAt),
 }
 

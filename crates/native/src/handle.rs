@@ -7,9 +7,9 @@ use tutti_runtime::job::Job;
 
 /// Rights: read, write, atomic operations, messages into a queue.
 pub const READ: c_int = 1;
-/// It may be written.
+/// Right to write it.
 pub const WRITE: c_int = 2;
-/// Its elements may be changed atomically.
+/// Right to change its elements atomically.
 pub const ATOMIC: c_int = 4;
 /// Messages may be put into it.
 pub const QUEUE: c_int = 8;
@@ -71,7 +71,7 @@ impl Handle {
         ]
     }
 
-    /// What came in a record.
+    /// Handle that came in a record.
     pub(crate) fn from_words(words: [u64; WORDS]) -> Handle {
         Handle {
             rank: words[0] as u32,

@@ -9,7 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tutti_shm::queue::Queue;
 
-/// What a signal starts: its data, their length, the sender, and what the receiver gave when it opened it.
+/// Function that a signal starts: its data, their length, the sender, and what the receiver gave when it
+/// opened it.
 pub type Handler = unsafe extern "C" fn(*const c_void, usize, c_int, *mut c_void);
 
 /// A thread that serves a signal.
@@ -87,7 +88,7 @@ pub(crate) fn run(function: impl FnOnce()) {
 }
 
 impl Server {
-    /// Its queue, whose memory stays until the thread has ended.
+    /// Queue of the signal, whose memory stays until the thread has ended.
     pub(crate) fn queue(&self) -> &Queue {
         &self.queue
     }

@@ -25,7 +25,7 @@ pub(crate) fn opened(mapping: &Mapping) -> Opened {
     unsafe { Opened::new(mapping.base(), mapping.range().bytes as usize) }
 }
 
-/// What a look at a region works on.
+/// Memory that a look at a region works on, and the rights to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Here {
     pub memory: Opened,

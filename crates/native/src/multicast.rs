@@ -329,7 +329,7 @@ unsafe impl Client for State {
     }
 }
 
-/// What a record says before its bytes; its number follows when it leaves.
+/// Head of a record, before its bytes; its number follows when it leaves.
 fn head_of(offset: u64, targets: &[Handle], bytes: usize) -> Vec<u8> {
     let runs = targets::encode(targets);
     let mut head = vec![WRITE, 0, 0, 0, 0, 0, 0, 0];

@@ -24,7 +24,7 @@ pub struct Status {
     pub bytes: u64,
     /// Last change of its data.
     pub modified_s: i64,
-    /// Its part below a second.
+    /// Part of that below a second.
     pub modified_ns: u32,
     /// Kind and permissions, as `st_mode` has them.
     pub mode: u32,

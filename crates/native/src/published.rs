@@ -55,7 +55,7 @@ enum Access {
     Client(Door),
     /// The same, to another node.
     Far(far::Far),
-    /// It is this process's: it has mapped it, or its messages come to it.
+    /// Region of this process: it has mapped it, or its messages come to it.
     Owner(owner::Own),
 }
 
@@ -68,7 +68,7 @@ struct Place {
 
 static PLACES: RwLock<Vec<Place>> = RwLock::new(Vec::new());
 
-/// What keeps handles of other processes out.
+/// Mark that keeps handles of other processes out.
 fn mark() -> u64 {
     static MARK: AtomicU64 = AtomicU64::new(0);
     let found = MARK.load(Relaxed);

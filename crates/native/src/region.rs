@@ -27,7 +27,7 @@ use crate::mates::opened;
 use crate::status::*;
 use crate::{handler, multicast, published, stand_in};
 
-/// What becomes of the messages of a queue.
+/// Taker of the messages of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taker {
     /// The program takes them.

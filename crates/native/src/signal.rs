@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Stack of a thread that runs handlers of the program.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What a function gets as its last argument.
+/// Context that a function gets as its last argument.
 struct Context(*mut c_void);
 
 // SAFETY: it is the program's, which knows that the function runs in another thread.
@@ -41,7 +41,7 @@ pub trait Body: Send + 'static {
     /// A message has come from a rank. Functions of the program run here.
     fn handle(&mut self, data: &[u8], from: u32);
 
-    /// Nothing has come: how long the thread sleeps at most. It is called before each sleep.
+    /// Longest sleep of the thread when nothing has come. Called before each sleep.
     fn rest(&mut self) -> Duration {
         LOOK
     }

@@ -1,4 +1,4 @@
-//! What calls give back, and what becomes of operations: the numbers of `tutti.h`.
+//! Status of calls and operations: the numbers of `tutti.h`.
 
 use core::ffi::c_int;
 
@@ -8,9 +8,9 @@ use tutti_rma::wire::Refusal;
 pub const OK: c_int = 0;
 /// An argument is wrong.
 pub const INVALID: c_int = -1;
-/// Nothing has been started yet, or all has ended.
+/// No start yet, or all has ended.
 pub const NOT_RUNNING: c_int = -2;
-/// There is no such region, or not any more.
+/// No such region, or not any more.
 pub const NO_REGION_STATUS: c_int = -3;
 /// The region does not allow it.
 pub const NO_RIGHT: c_int = -4;
@@ -24,17 +24,17 @@ pub const REFUSED: c_int = -7;
 pub const FULL: c_int = -8;
 /// The target has left the job.
 pub const GONE: c_int = -9;
-/// There is no memory, or no number, left.
+/// No memory, or no number, left.
 pub const MEMORY: c_int = -10;
-/// There is no message.
+/// No message.
 pub const EMPTY: c_int = -11;
-/// Something of the memory is open.
+/// Part of the memory is open.
 pub const BUSY: c_int = -12;
-/// It has not ended yet.
+/// Operation that has not ended yet.
 pub const PENDING: c_int = -13;
 /// The caller is no member of the barrier, or is inside already.
 pub const NO_MEMBER: c_int = -14;
-/// This node has no daemon that can be asked.
+/// No daemon of this node can be asked.
 pub const NO_DAEMON: c_int = -15;
 /// The cluster has no such node, or it does not answer.
 pub const NO_NODE: c_int = -16;
@@ -42,7 +42,7 @@ pub const NO_NODE: c_int = -16;
 /// The partner of a wait sleeps, stands still, or is far behind.
 pub const AWAY: c_int = -17;
 
-/// There are no files of the origin, or their server has gone.
+/// No files of the origin are there, or their server has gone.
 pub const ORIGIN: c_int = -40;
 /// The origin says why not, in `errno`.
 pub const FILE: c_int = -41;

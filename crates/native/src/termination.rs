@@ -18,7 +18,7 @@ use tutti_shm::termination::Termination;
 use crate::handler;
 use crate::status::{MEMORY, NOT_RUNNING, OK};
 
-/// What runs when the job has terminated, with what the program gave beside it.
+/// Function that runs when the job has terminated, with what the program gave beside it.
 pub type Function = unsafe extern "C" fn(*mut c_void);
 
 /// Functions that were given, by number.

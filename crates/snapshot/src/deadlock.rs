@@ -112,7 +112,7 @@ fn peer_of(wait: &Wait, rank: u32) -> Option<u32> {
     wait.peer.or(alone.then_some(rank))
 }
 
-/// What a rank does, by the places of ranks in `ranks`; unknown ranks have the place behind them. A peer
+/// Party of a rank, by the places of ranks in `ranks`; unknown ranks have the place behind them. A peer
 /// beyond the `total` of the job is a guest, which no view of this job shows: it may do anything.
 fn party(rank: u32, doing: &Doing, ranks: &[u32], total: u64) -> Party {
     let place = |peer: u32| ranks.binary_search(&peer).unwrap_or(ranks.len());
@@ -256,7 +256,7 @@ mod tests {
         Some(waits.map(|wait| Alternative { all: vec![wait], more: false }).to_vec())
     }
 
-    /// What each rank waits for; none: it runs.
+    /// Snapshot of ranks with these waits; none: the rank runs.
     fn snapshot(waits: &[Option<Vec<Alternative>>]) -> Snapshot {
         let view = |(rank, any): (usize, &Option<Vec<Alternative>>)| RankView {
             rank: rank as u32,
@@ -329,7 +329,8 @@ mod tests {
         assert_eq!(part.deadlock(), None);
     }
 
-    /// Who may continue may start a function of a rank that has a signal open, which may help any other.
+    /// A rank that may continue may start a function of a rank that has a signal open, which may help any
+    /// other.
     #[test]
     fn deadlock_rank_with_a_signal_is_stuck_only_with_all_others() {
         let with_signal_of = |at: usize, waits: &[Option<Vec<Alternative>>]| {

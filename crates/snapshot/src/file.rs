@@ -16,7 +16,7 @@ const HEAD_BYTES_MAX: usize = 80;
 /// Why a file is no snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
-    /// It is something else.
+    /// Other content.
     #[error("it is not a snapshot")]
     Foreign,
     /// Of another version.

@@ -1,4 +1,4 @@
-//! What is in flight: the messages that their senders have let go and their receivers have not taken.
+//! Messages in flight: those that their senders have let go and their receivers have not taken.
 //!
 //! Between nodes by the words of both ends (`tutti_channel::cut`): of the sender's records those behind what
 //! the receiver has taken.
@@ -26,7 +26,7 @@ pub enum Place {
 pub struct InFlight<'a> {
     /// Where it is kept.
     pub place: Place,
-    /// What it is.
+    /// Message that is in flight.
     pub message: &'a Message,
 }
 

@@ -17,14 +17,14 @@ const PLACES_MAX: u32 = 1024;
 /// Bytes of a place, at most.
 const STRIDE_MAX: u32 = 1024;
 
-/// What was found in a process.
+/// Messages that were found in a process.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// In the order of arrival.
     pub messages: Vec<Entry>,
     /// The process was stopped while it may have been taking messages.
     pub taking: bool,
-    /// There are chunks that were not read.
+    /// Whether there are chunks that were not read.
     pub more: bool,
 }
 
@@ -38,7 +38,7 @@ impl Memory {
         File::open(format!("/proc/{pid}/mem")).map(Memory)
     }
 
-    /// So many bytes at an address.
+    /// Reads so many bytes at an address.
     pub(crate) fn read(&self, address: u64, bytes: usize) -> io::Result<Vec<u8>> {
         let mut copy = vec![0; bytes];
         self.0.read_exact_at(&mut copy, address)?;

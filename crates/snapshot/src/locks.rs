@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::state::{Alternative, Doing, Wait, What};
 
-/// What ranks do; none: anything.
+/// Activities of ranks; none: anything.
 type DoingOf<'a> = BTreeMap<u32, Option<&'a Doing>>;
 
 /// An alternative of the background that is a place in a queue: it helps nobody by itself.

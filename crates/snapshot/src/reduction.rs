@@ -7,14 +7,14 @@
 //! Besides its calls a party may have operations in the background. They advance by themselves and help some
 //! waits of others (`any_kind`), but not its own calls.
 
-/// What a wait is for.
+/// Wait, by what can end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Leaf {
     /// The party that can end it; none: any.
     pub peer: Option<usize>,
     /// Operations in the background of the target can end it too.
     pub any_kind: bool,
-    /// It ends whatever others do.
+    /// Whether it ends whatever others do.
     pub ends: bool,
 }
 
@@ -24,11 +24,11 @@ pub(super) type All = Vec<Leaf>;
 /// A party.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Party {
-    /// It may do anything.
+    /// May do anything.
     Free,
-    /// It does nothing any more.
+    /// Does nothing any more.
     Gone,
-    /// It waits.
+    /// Waits.
     Waits {
         /// For any of these.
         any: Vec<All>,
@@ -37,7 +37,7 @@ pub(super) enum Party {
     },
 }
 
-/// What may continue: the calls of a party, or its background.
+/// Part of a party that may continue: its calls, or its background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Actor {
     party: usize,
@@ -67,7 +67,7 @@ struct Reduction {
     waits: Vec<Option<usize>>,
     /// By party, and behind them for anybody.
     followers: Vec<Followers>,
-    /// What may continue: calls, background.
+    /// Whether each may continue: calls, background.
     may: Vec<[bool; 2]>,
     due: Vec<Actor>,
     /// Waits that were looked at.

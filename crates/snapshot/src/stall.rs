@@ -1,4 +1,4 @@
-//! What is known of the stillness of a job of several nodes: when a snapshot is to say whether it is a
+//! Stillness of a job of several nodes, as far as it is known: when a snapshot is to say whether it is a
 //! deadlock, and which. The cluster's controller has one for each job, and `mpiexec` for its virtual nodes.
 //!
 //! ```text
@@ -22,7 +22,7 @@ const RESEND_MS: (u64, u64) = (2_000, 120_000);
 /// after it has come.
 const RETRY_MS: u64 = 8_000;
 
-/// What is known of the stillness of a job.
+/// Stillness of a job, as far as it is known.
 #[derive(Debug, Default)]
 pub struct Stall {
     /// By whose numbers it is still, in the order of nodes; empty: it is not.
@@ -33,14 +33,14 @@ pub struct Stall {
     again_ms: (u64, u64),
     /// When the last one was had, or given up.
     judged_ms: u64,
-    /// Who waits for whom.
+    /// Line that says who waits for whom.
     deadlock: Option<Arc<str>>,
-    /// It is no deadlock: the job has terminated, and its ranks want to be told.
+    /// Whether it is no deadlock: the job has terminated, and its ranks want to be told.
     has_terminated: bool,
 }
 
 impl Stall {
-    /// Who waits for whom, if its ranks wait for each other for ever.
+    /// Line that says who waits for whom, if the job's ranks wait for each other for ever.
     pub fn deadlock(&self) -> Option<&Arc<str>> {
         self.deadlock.as_ref()
     }
@@ -74,7 +74,7 @@ impl Stall {
         self.due_ms().is_some_and(|at_ms| now_ms >= at_ms)
     }
 
-    /// It is being tried, for the stillness that is known now.
+    /// Begins a try for the stillness that is known now.
     pub fn begin(&mut self) {
         self.examined.clone_from(&self.stalled);
     }

@@ -1,4 +1,4 @@
-//! What is seen of ranks, messages and flows; also the format of the file, as JSON.
+//! State of ranks, messages and flows, as it is seen; also the format of the file, as JSON.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ const SEARCH_BYTES: (u64, u64) = (1 << 20, 16 << 10);
 pub struct Snapshot {
     /// Number of the job.
     pub job: u64,
-    /// What runs, shortened.
+    /// Command that runs, shortened.
     pub command: String,
     /// Ranks on all nodes.
     pub ranks: u64,
@@ -23,7 +23,7 @@ pub struct Snapshot {
     /// Ranks may have started others, whose numbers are below this; none: it has not been possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<u64>,
-    /// What each node saw.
+    /// Views of the nodes.
     pub nodes: Vec<View>,
 }
 
@@ -34,7 +34,7 @@ impl Snapshot {
     }
 }
 
-/// What a node saw of its ranks.
+/// View of a node on its ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
     /// Number of the node in the job.
@@ -42,7 +42,7 @@ pub struct View {
     /// Why nothing can be seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Its ranks.
+    /// Ranks of the node.
     pub ranks: Vec<RankView>,
     /// Messages in the rings between ranks of the node.
     pub rings: Vec<Message>,
@@ -62,7 +62,7 @@ pub struct View {
     /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Message>,
-    /// Those of them that are not listed.
+    /// Number of such messages that are not listed.
     #[serde(default)]
     pub held_omitted: u64,
 }
@@ -93,16 +93,16 @@ impl View {
     }
 }
 
-/// What is seen of a rank.
+/// View of a rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankView {
-    /// Its number in the world.
+    /// Number of the rank in the world.
     pub rank: u32,
-    /// Its process.
+    /// Process of the rank.
     pub pid: u32,
-    /// What it does.
+    /// Activity of the rank.
     pub doing: Doing,
-    /// It was stopped while it may have been taking messages: one may be missing, or be listed twice.
+    /// Whether it was stopped while it may have been taking messages: one may be missing, or be listed twice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub taking: bool,
     /// Why it is not known what it holds.
@@ -110,55 +110,55 @@ pub struct RankView {
     pub unread: Option<String>,
 }
 
-/// What a rank does.
+/// Activity of a rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Doing {
-    /// It is not in our library.
+    /// Is not in our library.
     Elsewhere,
-    /// It runs, or waits for less time than a rank waits before it sleeps.
+    /// Runs, or waits for less time than a rank waits before it sleeps.
     Runs,
-    /// It sleeps until something comes for it.
+    /// Sleeps until something comes for it.
     Waits {
         /// The function of MPI that it is in; none: that is not known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
-        /// What for; the end of any of them lets it continue.
+        /// Alternatives that it waits for; the end of any of them lets it continue.
         any: Vec<Alternative>,
         /// Collective operations that were started and advance by themselves: what each awaits at its step.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         background: Vec<Alternative>,
-        /// There are more, or others.
+        /// Whether there are more, or others.
         more: bool,
-        /// Nothing but a message can wake it: no other thread of it, no timer.
+        /// Whether nothing but a message can wake it: no other thread of it, no timer.
         sure: bool,
         /// A message of any rank may start a function of it ([`tutti_shm::observe::Signals`]).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         signals: bool,
-        /// It is to be told when the job has terminated ([`tutti_shm::termination`]).
+        /// Whether it is to be told when the job has terminated ([`tutti_shm::termination`]).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         armed: bool,
         /// Messages that it has and no receive has asked for.
         unasked: u32,
     },
-    /// It has left MPI_Finalize.
+    /// Has left MPI_Finalize.
     HasLeft,
 }
 
 /// One of the things that let a rank continue: it ends when all its parts have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alternative {
-    /// Its parts that have not ended.
+    /// Parts that have not ended.
     pub all: Vec<Wait>,
-    /// There are more of them.
+    /// Whether there are more of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
 
-/// What a rank waits for.
+/// Wait of a rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// What.
+    /// Kind of event that is waited for.
     pub what: What,
     /// The data are under way.
     pub matched: bool,
@@ -209,7 +209,7 @@ pub enum What {
     Pause,
     /// A message that a probe looks for.
     Probe,
-    /// Something that is not described.
+    /// Event that is not described.
     Other,
 }
 
@@ -220,7 +220,7 @@ pub struct Message {
     pub from: u32,
     /// The receiver.
     pub to: u32,
-    /// What it is: eager, stream, announce, write, part, clear, done, join, tell, credit.
+    /// Kind of message: eager, stream, announce, write, part, clear, done, join, tell, credit.
     pub kind: String,
     /// Context of the communicator.
     pub context: u32,
@@ -228,15 +228,15 @@ pub struct Message {
     pub tag: i32,
     /// Bytes of the whole message.
     pub bytes: u64,
-    /// What there is of its data, in hexadecimal; none: they are not there, or there was no room for them in
-    /// the snapshot.
+    /// Data of the message that are there, in hexadecimal; none: they are not there, or there was no room for
+    /// them in the snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
 }
 
 impl Message {
-    /// It carries data of the program, or represents such a message: no answer, and no part of one that was
-    /// counted.
+    /// Whether it carries data of the program, or represents such a message: no answer, and no part of one
+    /// that was counted.
     pub fn is_message(&self) -> bool {
         ["eager", "stream", "announce", "write"].contains(&self.kind.as_str())
     }
@@ -247,7 +247,7 @@ impl Message {
 pub struct BulkIn {
     /// How long it is.
     pub bytes: u64,
-    /// So many of its first bytes are where they belong; of what is behind them there may be more.
+    /// Number of its first bytes that are where they belong; of what is behind them there may be more.
     pub here: u64,
 }
 

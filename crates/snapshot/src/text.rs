@@ -12,7 +12,7 @@ use crate::termination::has_terminated;
 /// Messages that are listed one by one between the same two ranks; the others are counted.
 const LISTED_MAX: usize = 8;
 
-/// What a message is, and where its data are.
+/// Kind of a message, and where its data are.
 fn whereabouts(message: &Message) -> String {
     let Message { kind, from, .. } = message;
     match kind.as_str() {
@@ -104,7 +104,8 @@ impl Snapshot {
         }
     }
 
-    /// What ranks have taken and no receive has asked for, and the ranks of which that is not known.
+    /// Writes the messages that ranks have taken and no receive has asked for, and the ranks of which that is
+    /// not known.
     fn put_held(&self, text: &mut String) {
         let held: Vec<&Message> = self.nodes.iter().flat_map(|node| &node.held).collect();
         if !held.is_empty() {

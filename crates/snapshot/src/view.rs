@@ -24,7 +24,7 @@ const READ_BYTES_MAX: usize = 32 << 20;
 /// Signals of timers: a rank that catches one may be woken by it.
 const TIMERS: [u32; 3] = [libc::SIGALRM as u32, libc::SIGVTALRM as u32, libc::SIGPROF as u32];
 
-/// What there is still room for.
+/// Room that is left.
 #[derive(Debug, Default)]
 struct Room {
     messages: usize,
@@ -36,7 +36,7 @@ struct Room {
     flows_omitted: u64,
 }
 
-/// What a node sees of its ranks, all of which are frozen; with at most `data_bytes` bytes of the messages'
+/// View of a node on its ranks, all of which are frozen; with at most `data_bytes` bytes of the messages'
 /// data. Without any it is for the search for deadlocks. Then two things are left out: what ranks hold that
 /// no receive has asked for, and flows on which all is acknowledged (a job has as many as its ranks squared).
 pub fn view(segment: &Segment, data_bytes: usize) -> View {
@@ -118,7 +118,7 @@ impl Room {
     }
 }
 
-/// What a rank has taken and no receive has asked for, as far as that may be read.
+/// Adds the messages that a rank has taken and no receive has asked for, as far as they may be read.
 fn put_held(segment: &Segment, rank: usize, read_bytes: &mut usize, room: &mut Room, view: &mut View) {
     let (root, seen) = (segment.kept(rank), &mut view.ranks[rank]);
     if root == 0 || matches!(seen.doing, Doing::Elsewhere | Doing::HasLeft) {
@@ -196,7 +196,7 @@ fn sleeps_for_good(pid: u32, threads: u32, multiple: bool) -> bool {
     (!multiple || all <= threads) && TIMERS.iter().all(|signal| caught >> (signal - 1) & 1 == 0)
 }
 
-/// Those of the calls, or of the background. Left out parts belong to the last one.
+/// Alternatives of the calls, or of the background. Left out parts belong to the last one.
 fn alternatives(asleep: &report::Asleep, background: bool) -> Vec<Alternative> {
     let number = |wait: &report::Wait| (wait.background, wait.alternative);
     let last = asleep.waits.last().filter(|_| asleep.more_parts).map(number);
@@ -238,7 +238,7 @@ fn wait(wait: &report::Wait) -> Wait {
     }
 }
 
-/// What messages inside a node are called, and those that are held.
+/// Name of a kind of messages inside a node, and of those that are held.
 fn name(kind: u8) -> &'static str {
     match kind {
         envelope::EAGER => "eager",

@@ -1,4 +1,4 @@
-//! What ranks wait for, in words.
+//! Waits of ranks, in words.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ pub(super) fn named(ranks: &[u32]) -> String {
     text
 }
 
-/// What a context's communicator is called: names that a program has given are known to its ranks only.
+/// Name of a context's communicator: names that a program has given are known to its ranks only.
 pub(crate) fn communicator(context: u32) -> String {
     let suffix = match context % CONTEXTS_PER_COMM {
         0 => "",

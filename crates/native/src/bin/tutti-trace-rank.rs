@@ -42,7 +42,7 @@ const WARM: u64 = 32;
 const GROUP: u64 = 10;
 /// Where the word lies that ends the computing of the target, and where the data begin.
 const DATA_AT: usize = 64;
-/// What is read.
+/// Byte that is read.
 const PATTERN: u8 = 0x5a;
 /// Stamps of one rank for an operation without data, and for each KiB of it.
 const STAMPS: usize = 24;
@@ -151,7 +151,7 @@ enum Operation {
     FetchAdd,
 }
 
-/// What the command has asked for.
+/// Task that the command has set.
 #[derive(Clone, Copy, Debug)]
 struct Task {
     operation: Operation,
@@ -306,7 +306,7 @@ impl Rank<'_> {
         word.store(0, Ordering::Release);
     }
 
-    /// It computes, and looks now and then at its word, which the kernel has.
+    /// Computes, and looks now and then at its word, which the kernel has.
     fn compute_between_looks(&self) {
         let mut word = 0_u64;
         while word == 0 {
@@ -384,7 +384,7 @@ impl Rank<'_> {
         Ok(())
     }
 
-    /// What was to be done has been done, as far as this rank can see.
+    /// Checks that what was to be done has been done, as far as this rank can see.
     fn check(&self) -> Result<(), String> {
         let mut global = vec![0; self.task.bytes];
         let own = if self.task.kernel.is_some() {

@@ -1,4 +1,4 @@
-//! What this rank publishes.
+//! Regions that this rank publishes.
 //!
 //! Its connection to the server is one end of a pair of sockets, whose other end the starter hands on. The
 //! server makes the memory: so it has the size that is said, and keeps it.
@@ -21,7 +21,7 @@ use crate::handle::Handle;
 use crate::handler::{self, Handler};
 use crate::status::*;
 
-/// This process's connection to the server, once it has published something.
+/// Connection of this process to the server, once it has published something.
 static OWNER: Mutex<Option<Arc<Door>>> = Mutex::new(None);
 
 /// The owner's side of a region.
@@ -42,7 +42,7 @@ struct Receiver {
     ended: Condvar,
 }
 
-/// What a function gets as its last argument.
+/// Context that a function gets as its last argument.
 struct Context(*mut c_void);
 
 // SAFETY: it is the program's, which knows that the function runs in another thread.
@@ -62,7 +62,7 @@ fn door(is_stale: bool) -> Result<Arc<Door>, c_int> {
     Ok(Arc::clone(owner.insert(Arc::new(door))))
 }
 
-/// What the server has made.
+/// Region that the server has made.
 struct Made {
     door: Arc<Door>,
     opened: Opened,
@@ -199,7 +199,7 @@ impl Own {
         self.receiver.is_none() || !handler::is_running_here()
     }
 
-    /// Nobody reaches it any more.
+    /// Closes the region, so that nobody reaches it any more.
     pub(super) fn close(&self, line: u64) -> c_int {
         let withdrawn = self.door.ask(Ask::Withdraw(line), &[]);
         if let Some(receiver) = &self.receiver {
