@@ -1,4 +1,4 @@
-//! Who runs where and when.
+//! Scheduling: who runs where and when.
 //!
 //! No system call, no clock, no thread: events go in by `handle_*` with the time, actions come out by
 //! `poll_*`, so that a seeded simulator can run thousands of nodes and every fault.
