@@ -1,4 +1,4 @@
-//! What the protocol costs: two endpoints back to back in memory, one thread, no network. Prints ns per eager
+//! Cost of the protocol: two endpoints back to back in memory, one thread, no network. Prints ns per eager
 //! record (both sides together) and MB/s of bulk.
 //!
 //!     cargo run -p tutti-channel --release --example cost

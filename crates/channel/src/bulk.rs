@@ -96,7 +96,7 @@ pub(crate) struct Outgoing {
     pub next_slot: Option<u16>,
 }
 
-/// What an acknowledgement of a message did.
+/// Effect of an acknowledgement of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BulkAcked {
     /// Fragments that were under way and have arrived.
@@ -297,11 +297,11 @@ pub(crate) struct Incoming {
 /// Why a fragment is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotStored {
-    /// It is here.
+    /// The fragment is here already.
     Duplicate,
-    /// It may be the end of a shorter message: it is to come again when that is known.
+    /// The fragment may be the end of a shorter message: it is to come again when that is known.
     Early,
-    /// It is none of this message's.
+    /// The fragment is none of this message's.
     Wrong,
 }
 
@@ -352,7 +352,7 @@ impl Incoming {
         self.offered
     }
 
-    /// It comes, and is of so many bytes. `false`, and nothing has changed: more bytes of it are here, or
+    /// Confirms that so many bytes come. `false`, and nothing has changed: more bytes of it are here, or
     /// there is no room for so many.
     pub(crate) fn confirm(&mut self, bytes: u64, fragment_bytes: usize) -> bool {
         let fragments = bytes.div_ceil(fragment_bytes as u64) as u32;
@@ -367,7 +367,7 @@ impl Incoming {
         true
     }
 
-    /// Something of it is here. Whether it might never have come until then.
+    /// Ends the offer: something of the message is here. Whether it might never have come until then.
     #[inline]
     pub(crate) fn end_offer(&mut self) -> bool {
         std::mem::take(&mut self.offered)
@@ -378,7 +378,7 @@ impl Incoming {
         self.base == self.fragments
     }
 
-    /// Something that was sent with this order has come.
+    /// Notes that something has come which was sent with this order.
     #[inline]
     pub(crate) fn note_order(&mut self, order: Seq) {
         if self.echo.is_none_or(|echo| echo.is_before(order)) {
@@ -386,7 +386,7 @@ impl Incoming {
         }
     }
 
-    /// What an acknowledgement echoes.
+    /// Order that an acknowledgement echoes.
     pub(crate) fn echo(&self) -> u32 {
         self.echo.map_or(0, |order| order.0)
     }

@@ -6,7 +6,7 @@ use crate::packet::{FRAGMENT_HEAD_BYTES, HEADER_BYTES, SHORT_BYTES, record_bytes
 use crate::pieces::cut_bytes;
 use crate::types::Seq;
 
-/// What a datagram of a given size takes of a kernel receive buffer (its truesize). The transport
+/// Bytes that a datagram of a given size takes of a kernel receive buffer (its truesize). The transport
 /// measures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charges {
@@ -53,7 +53,7 @@ pub struct Config {
     pub bulk_in_max: u32,
     /// Kernel receive buffer of this rank's socket in bytes of truesize.
     pub receive_buffer_bytes: u32,
-    /// What a datagram takes of a receive buffer.
+    /// Bytes that a datagram takes of a receive buffer.
     pub charges: Charges,
     /// How long an acknowledgement may wait for a packet to ride on.
     pub ack_delay_ns: u64,
@@ -102,9 +102,9 @@ pub enum ConfigError {
     /// GiB.
     #[error("a FIFO of {found} bytes: a multiple of 8, at least {least}, at most 1 GiB is possible")]
     FifoBytes {
-        /// What was given.
+        /// Bytes that were given.
         found: usize,
-        /// What a longest record takes.
+        /// Bytes that a longest record takes.
         least: usize,
     },
     /// No room for any bulk message, or for too many.
@@ -146,7 +146,7 @@ impl Config {
         if self.datagram_bytes > SHORT_BYTES { cut_bytes(self.datagram_bytes) } else { self.datagram_bytes }
     }
 
-    /// What the longest datagram takes of a receive buffer.
+    /// Bytes that the longest datagram takes of a receive buffer.
     #[must_use]
     pub fn charge_max(&self) -> u32 {
         self.charges.of(self.datagram_bytes)

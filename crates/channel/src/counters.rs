@@ -1,4 +1,4 @@
-//! What an endpoint has counted.
+//! Counters of an endpoint.
 
 use crate::packet::Rejection;
 
@@ -23,7 +23,7 @@ pub enum Drop {
     /// The flow is closed until thaw.
     #[error("the flow is closed")]
     Closed,
-    /// It acknowledges what was never sent.
+    /// The packet acknowledges what was never sent.
     #[error("it acknowledges what was never sent")]
     AckBeyond,
     /// No sender that keeps to the protocol sends this.

@@ -35,7 +35,7 @@ impl Shares {
         shares
     }
 
-    /// What a sender may have under way before it has heard of us: the share of one among all.
+    /// Bytes that a sender may have under way before it has heard of us: the share of one among all.
     pub(crate) fn least_bytes(config: &Config, peers: usize) -> u32 {
         let share = config.receive_buffer_bytes / 4 * 3 / (peers.max(1) as u32);
         share.max(config.charge_max())

@@ -53,7 +53,7 @@ impl From<[u64; WORDS]> for FlowWords {
 /// A bulk message on its way in, as its receiver has published it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkIn {
-    /// Its name.
+    /// Name of the message.
     pub id: BulkId,
     /// How long it is.
     pub bytes: u64,
@@ -96,14 +96,14 @@ pub enum CutError {
     Order {
         /// The sender's first record not acknowledged.
         una: Seq,
-        /// What the receiver expects.
+        /// Record that the receiver expects.
         rcv: Seq,
         /// Behind the highest the sender may have sent.
         high: Seq,
         /// Behind the last in the sender's FIFO.
         nxt: Seq,
     },
-    /// There is no such record where it should lie.
+    /// The record is not where it should lie.
     #[error("record {seq:?} is not at byte {offset} of the FIFO")]
     Record {
         /// The record looked for.
@@ -113,7 +113,7 @@ pub enum CutError {
     },
 }
 
-/// What is in flight from `sender` to `receiver`, each with the words of its flow to the other.
+/// Records in flight from `sender` to `receiver`, each with the words of its flow to the other.
 ///
 /// # Errors
 /// The words do not fit together.

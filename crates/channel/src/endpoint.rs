@@ -53,7 +53,7 @@ pub struct Transmit {
     pub lies_in: Option<u64>,
 }
 
-/// What the next datagrams may well be: fragments of one message, one behind the other, all missing.
+/// Guess at the next datagrams: fragments of one message, one behind the other, all missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// As given to [`accept_bulk`](Endpoint::accept_bulk).
@@ -68,33 +68,33 @@ pub struct Expected {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(Seq);
 
-/// Something that the owner wants to know.
+/// Event that the owner wants to know of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A bulk message has arrived whole at `to`; its bytes are no longer needed.
     BulkSent {
-        /// Its receiver.
+        /// Receiver of the message.
         to: Rank,
         /// As given to [`send_bulk`](Endpoint::send_bulk).
         tag: u64,
     },
     /// A bulk message is complete.
     BulkReceived {
-        /// Its sender.
+        /// Sender of the message.
         from: Rank,
         /// As given to [`accept_bulk`](Endpoint::accept_bulk).
         tag: u64,
     },
     /// The receiver knows no such message; nothing more of it is sent.
     BulkRefused {
-        /// Who refused it.
+        /// Rank that refused it.
         to: Rank,
         /// As given to [`send_bulk`](Endpoint::send_bulk).
         tag: u64,
     },
     /// A rank has left for good; `unread` records to it were never taken.
     PeerExited {
-        /// Who has left.
+        /// Rank that has left.
         rank: Rank,
         /// Records that it did not take.
         unread: u32,
@@ -113,7 +113,7 @@ pub enum SendError {
     /// The record does not fit in a datagram.
     #[error("a record of {found} bytes: at most {most} fit in a datagram")]
     TooLong {
-        /// Its bytes.
+        /// Bytes of the record.
         found: usize,
         /// [`Config::record_bytes_max`].
         most: usize,
@@ -135,7 +135,7 @@ pub enum BulkError {
     /// Longer than a bulk message can be.
     #[error("a message of {found} bytes: at most {most} are possible")]
     TooLong {
-        /// Its bytes.
+        /// Bytes of the message.
         found: u64,
         /// The limit with this size of datagrams.
         most: u64,
@@ -145,7 +145,7 @@ pub enum BulkError {
     Exited(u32),
 }
 
-/// What waits for [`Endpoint::poll_event`]. A table's place is free again when its event has been fetched, so
+/// Events for [`Endpoint::poll_event`]. A table's place is free again when its event has been fetched, so
 /// the queue is bounded by the tables.
 #[derive(Clone, Copy, Debug)]
 enum Pending {
@@ -160,9 +160,9 @@ enum Pending {
 enum BulkReply {
     /// The state of a message that is not complete.
     State(u16),
-    /// It is complete, perhaps since long.
+    /// The message is complete, perhaps since long.
     Done { flow: u16, id: BulkId, echo: u32 },
-    /// It was never accepted.
+    /// The message was never accepted.
     Refused { flow: u16, id: BulkId, echo: u32 },
 }
 
@@ -257,7 +257,7 @@ impl<M: FlowMemory> Endpoint<M> {
         })
     }
 
-    /// Who this is.
+    /// Identity of the endpoint.
     pub fn identity(&self) -> Identity {
         self.identity
     }
@@ -267,7 +267,7 @@ impl<M: FlowMemory> Endpoint<M> {
         &self.config
     }
 
-    /// What it has counted.
+    /// Counters of the endpoint.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

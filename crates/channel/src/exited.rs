@@ -13,7 +13,7 @@ pub struct ExitedRank {
     identity: Identity,
     /// Which process of each peer it knew, and what it expected from that one, by rank.
     expected: Vec<(Rank, Incarnation, Seq)>,
-    /// What it would expect from the next process of a peer.
+    /// Record that it would expect from the next process of a peer.
     first_seq: Seq,
 }
 

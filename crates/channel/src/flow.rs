@@ -36,7 +36,7 @@ impl Wants {
 #[derive(Clone, Debug)]
 pub(crate) struct Flow<M> {
     pub rank: Rank,
-    /// That of the job, and how often one of the two sides has become another process.
+    /// Incarnation of the job, and how often one of the two sides has become another process.
     pub incarnation: Incarnation,
     pub memory: M,
     pub tx: Sender,
@@ -50,7 +50,7 @@ pub(crate) struct Flow<M> {
     pub queued: bool,
     /// The other side has left.
     pub exited: bool,
-    /// Nothing is taken from it.
+    /// Whether nothing is taken from the other side.
     pub closed: bool,
     /// Bulk has the next turn.
     pub bulk_turn: bool,
@@ -183,7 +183,7 @@ impl<M: FlowMemory> Flow<M> {
         self.tx.is_outstanding() || self.bulk_flight != 0 || self.tx.waiting == Waiting::Room
     }
 
-    /// Something was heard that shows progress: the wait for the next begins.
+    /// Notes that something was heard that shows progress: the wait for the next begins.
     #[inline]
     pub(crate) fn note_progress(&mut self, now_ns: u64, config: &Config) {
         self.thaws = 0;
@@ -210,7 +210,7 @@ impl<M: FlowMemory> Flow<M> {
         }
     }
 
-    /// Nothing can leave for now. Where the end of what did leave is lost nothing comes behind it that would
+    /// Notes silence: nothing can leave. Where the end of what did is lost nothing comes behind it that would
     /// tell, so the first question about bulk, whose end is acknowledged at once, comes as soon as the answer
     /// is overdue.
     #[inline]

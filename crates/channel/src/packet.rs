@@ -63,7 +63,7 @@ const FLAGS: u8 = ACK_NOW | FULL | GONE | DONE | REFUSED;
 
 const MAGIC: [u8; 4] = *b"Tut1";
 
-/// What a packet is.
+/// Kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -91,7 +91,7 @@ pub enum Kind {
     Piece = 11,
     /// As long as a datagram can be: do such get through now?
     PathProbe = 12,
-    /// They do.
+    /// Answer to a path probe: such datagrams get through.
     PathAnswer = 13,
 }
 
@@ -106,7 +106,7 @@ pub struct Header {
     pub from: Rank,
     /// The rank that it is for.
     pub to: Rank,
-    /// What it is.
+    /// Kind of the packet.
     pub kind: Kind,
     /// [`ACK_NOW`], [`FULL`], [`GONE`], [`DONE`], [`REFUSED`].
     pub flags: u8,
@@ -130,12 +130,12 @@ impl Header {
     }
 }
 
-/// What follows the header, checked.
+/// Contents behind the header, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
     /// Records; walk them with [`Records`].
     Data(&'a [u8]),
-    /// Nothing, or nothing that means anything: all others.
+    /// Bytes without meaning, or none: all others.
     Empty,
     /// A piece of bulk message `id` that belongs at `offset`; never empty.
     Fragment {
@@ -179,7 +179,7 @@ pub enum Rejection {
     /// Fewer bytes than a header.
     #[error("a datagram of {0} bytes is shorter than a header")]
     Short(usize),
-    /// Something else's datagram, or another version's.
+    /// Datagram of something else, or of another version.
     #[error("not a packet of this protocol")]
     Foreign,
     /// A kind that does not exist.
@@ -191,9 +191,9 @@ pub enum Rejection {
     /// The length in the header is not that of the datagram.
     #[error("the header says {announced} bytes follow, {found} do")]
     Length {
-        /// What the header says.
+        /// Bytes that the header announces.
         announced: usize,
-        /// What there is.
+        /// Bytes that there are.
         found: usize,
     },
     /// Too short or too long for its kind.

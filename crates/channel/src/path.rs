@@ -21,7 +21,7 @@ pub(crate) const TIMES_MAX: u32 = 5;
 /// How often a long one is tried.
 const TRIAL_NS: u64 = 10_000_000_000;
 
-/// What is known of the path to the other side.
+/// State of the path to the other side, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     narrow: bool,

@@ -1,4 +1,4 @@
-//! What the owner of an endpoint gives it: memory of each flow, a sink for what arrives, a source for bulk
+//! Ports of an endpoint, given by its owner: memory of each flow, a sink for what arrives, a source for bulk
 //! data.
 
 use crate::types::Rank;
@@ -58,9 +58,9 @@ pub trait FlowMemory {
 /// Whether a record was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It is published where the rank finds it; its sender may forget it.
+    /// The record is published where the rank finds it; its sender may forget it.
     Yes,
-    /// There is no room. Nothing of it may have been kept; the sender waits until
+    /// The sink has no room. Nothing of the record may have been kept; the sender waits until
     /// [`handle_room`](crate::Endpoint::handle_room) is called.
     Full,
 }

@@ -25,7 +25,7 @@ const HEAD_BYTES: usize = 16;
 /// Why saved bytes are not an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
-    /// Something else, or cut short.
+    /// Bytes of something else, or cut short.
     #[error("not a saved endpoint")]
     Foreign,
     /// Saved by a version that this one does not read.
@@ -52,7 +52,7 @@ pub enum RestoreError {
         /// As configured now.
         given: u64,
     },
-    /// There is no memory for the flow to this rank.
+    /// The flow to this rank has no memory.
     #[error("no memory for the flow to rank {0}")]
     NoMemory(u32),
     /// The records of a flow do not fit in the memory given for it.

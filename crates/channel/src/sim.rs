@@ -50,7 +50,7 @@ pub enum Vanishing {
     Always,
 }
 
-/// What a run does. All of it follows from the seed.
+/// Options of a run. All that it does follows from the seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Where every decision comes from.

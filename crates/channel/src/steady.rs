@@ -27,7 +27,7 @@ struct Probed {
     to: Rank,
     high: Seq,
     una: Seq,
-    /// What the receiver holds: everything before. `None`: not answered yet.
+    /// Record before which the receiver holds everything. `None`: not answered yet.
     held: Option<Seq>,
 }
 

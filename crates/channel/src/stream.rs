@@ -19,7 +19,7 @@ fn with_offset(seq: Seq, offset: u32) -> u64 {
     u64::from(offset) << 32 | u64::from(seq.0)
 }
 
-/// What the sender waits for.
+/// Condition that the sender waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
     /// Acknowledgements, if anything.
@@ -50,10 +50,10 @@ pub(crate) struct Sender {
     pub timed: Option<(Seq, u64)>,
 }
 
-/// What an acknowledgement did.
+/// Effect of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acked {
-    /// Nothing new.
+    /// Acknowledges nothing new.
     Old,
     /// Acknowledges what was never sent: a lie.
     Beyond,
@@ -200,12 +200,12 @@ pub(crate) struct Receiver {
     pub owed: u32,
 }
 
-/// What a data packet did.
+/// Effect of a data packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrived {
     /// Records were taken.
     Taken { records: u32 },
-    /// Nothing new in it: the sender has not heard.
+    /// Brings nothing new: the sender has not heard.
     Duplicate,
     /// A record before it is missing; `nack`: this is the first that the sender is told of it.
     Gap { nack: bool },

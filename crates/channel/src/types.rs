@@ -90,7 +90,7 @@ pub struct Now {
     pub thaw_count: u32,
 }
 
-/// Who an endpoint is.
+/// Identity of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The job's secret.

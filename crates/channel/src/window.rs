@@ -23,7 +23,7 @@ const STEPS_MIN: u32 = 8;
 pub(crate) struct Window {
     window: u32,
     slow_start_until: u32,
-    /// What the peer grants.
+    /// Credit that the peer grants.
     pub credit: u32,
     step: u32,
     round_acked: u32,

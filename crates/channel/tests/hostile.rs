@@ -35,7 +35,7 @@ fn endpoint(rank: u32) -> Endpoint<PlainMemory> {
     Endpoint::new(identity, Config::default(), at(0), peers).unwrap()
 }
 
-/// What is not ours is dropped and counted, and nothing of it is taken.
+/// Packets that are not ours are dropped and counted, and nothing of them is taken.
 #[test]
 fn forged_packets_without_the_key_are_dropped_and_counted() {
     const PACKETS: u64 = 1_000_000;

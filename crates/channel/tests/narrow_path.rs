@@ -66,7 +66,7 @@ impl Pair {
         Pair { ends, sides: [Side::default(), Side::default()], ns: 0, width, long: 0, arrived: 0 }
     }
 
-    /// What side `from` has to send; how many datagrams that were.
+    /// Carries what side `from` has to send; returns how many datagrams that were.
     fn carry(&mut self, from: usize) -> usize {
         let (mut buffer, mut count) = (vec![0; 64 * DATAGRAM_BYTES], 0);
         self.ns += 1000;

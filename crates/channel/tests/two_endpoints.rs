@@ -356,7 +356,7 @@ fn ack_of_a_multi_datagram_message_rides_on_the_answer() {
     assert_eq!(alone, 0, "acknowledgements went alone");
 }
 
-/// What is lost at the very end has nothing behind it that would tell; its sender asks soon, and not once
+/// Losses at the very end have nothing behind them that would tell; the sender asks soon, and not once
 /// more before long.
 #[test]
 fn bulk_lost_tail_is_requested_soon() {
@@ -624,7 +624,7 @@ fn wrong_sequence_numbers_are_refused_by_name() {
     }
 }
 
-/// What is left of each of several messages behind a burst of it, which would be a run of its own, leaves
+/// Tail of each of several messages behind a burst of it, which would be a run of its own, leaves
 /// with what is left of the others.
 #[test]
 fn bulk_tails_leave_together_behind_all_bursts() {

@@ -31,7 +31,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// What was read is what would be written.
+/// Checks that what was read is what would be written.
 fn read_packet(bytes: &[u8]) {
     let Ok((header, body)) = parse(bytes) else { return };
     let mut again = [0; HEADER_BYTES];

@@ -1,4 +1,4 @@
-//! What arrives.
+//! Receiving: what an endpoint does with the datagrams that arrive.
 
 use super::{BulkReply, Endpoint, Expected, Pending};
 use crate::bulk::{Incoming, NotStored};
@@ -46,7 +46,7 @@ impl<M: FlowMemory> Endpoint<M> {
         result
     }
 
-    /// What the next datagrams may well be, so that they can be received where they belong: the fragments
+    /// Guesses the next datagrams, so that they can be received where they belong: the fragments
     /// behind the furthest one that was stored of the message that was last heard of, else those of the
     /// message accepted longest ago; of one that lacks but its short end only when there is no other, as its
     /// sender keeps such for later. A guess, and no promise of anybody's.
@@ -206,7 +206,7 @@ impl<M: FlowMemory> Endpoint<M> {
         if id.turn.wrapping_sub(place.turn).cast_signed() < 0 { Ok(None) } else { Err(Drop::UnknownBulk) }
     }
 
-    /// What every packet says: acknowledgement, credit, room. Returns whether it was progress.
+    /// Takes in what every packet says: acknowledgement, credit, room. Returns whether it was progress.
     #[inline]
     fn take_ack(&mut self, at: usize, now: Now, header: &Header) -> Result<bool, Drop> {
         self.silent_since[at] = NEVER;

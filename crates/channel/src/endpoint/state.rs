@@ -1,4 +1,4 @@
-//! What of an endpoint is saved ([`crate::save`]).
+//! State of an endpoint that is saved ([`crate::save`]).
 
 use super::{Endpoint, Pending};
 use crate::bulk::Incoming;

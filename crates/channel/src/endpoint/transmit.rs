@@ -1,4 +1,4 @@
-//! What leaves.
+//! Transmission: the datagrams that leave an endpoint.
 
 use super::{BulkReply, Endpoint, Transmit};
 use crate::bulk::{Outgoing, REORDER};
@@ -303,7 +303,7 @@ impl<M: FlowMemory> Endpoint<M> {
         Some(Transmit { to, bytes, segment_bytes: segment_bytes.min(bytes), lies_in })
     }
 
-    /// So many fragments of a flow leave.
+    /// Notes that so many fragments of a flow leave.
     #[inline]
     pub(super) fn note_fragments(&mut self, at: usize, now: Now, count: usize) {
         let flow = &mut self.flows[at];

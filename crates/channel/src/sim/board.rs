@@ -15,7 +15,7 @@ pub(super) struct Bulk {
     pub from: usize,
     pub to: usize,
     pub id: BulkId,
-    /// What is not there is wrong.
+    /// Bytes as the receiver has them: those that are not there are wrong.
     pub bytes: Vec<u8>,
     /// The receiver has been told that it is complete.
     pub received: bool,
@@ -37,7 +37,7 @@ impl Bulk {
         self.offered.is_none() && offset + bytes as u64 <= self.bytes.len() as u64
     }
 
-    /// Its first bytes are there.
+    /// Whether the first `count` bytes are there.
     pub(super) fn has_magic(&self, tag: u64, count: u64) -> bool {
         let bytes = self.bytes[..count as usize].iter();
         bytes.enumerate().all(|(at, byte)| *byte == bulk_byte(tag, at as u64))
@@ -144,7 +144,7 @@ impl Board {
         self.received[flow] += 1;
     }
 
-    /// What is in flight between two ranks is what is missing: by number, and by every byte if the sender's
+    /// Checks that what is in flight is what is missing: by number, and by every byte if the sender's
     /// FIFO is given.
     pub(super) fn check_cut(&mut self, from: usize, to: usize, fifo: Option<&[u8]>) {
         let (sender, receiver) = (self.words(from, to), self.words(to, from));
@@ -179,7 +179,7 @@ impl Board {
 }
 
 impl Board {
-    /// What a rank claims to have of a bulk message is there.
+    /// Checks that what a rank claims to have of a bulk message is there.
     pub(super) fn check_bulk(&mut self, from: usize, to: usize) {
         let Some(shown) = BulkIn::of(&self.words[self.flow(to, from)]) else { return };
         let is_it = |(_, bulk): &(&u64, &Bulk)| {

@@ -3,7 +3,7 @@
 use super::{Options, Random, Vanishing};
 use crate::packet::SHORT_BYTES;
 
-/// What the network is like just now.
+/// State of the network just now.
 #[derive(Clone, Debug)]
 pub(super) struct Network {
     loss_permille: u32,
@@ -40,7 +40,7 @@ impl Network {
         self.half.fill(false);
     }
 
-    /// It becomes narrow or wide, if it is one that does.
+    /// Makes the network narrow or wide now and then, if it is one that changes.
     pub(super) fn change_width(&mut self, random: &mut Random) {
         if self.vanishing == Vanishing::AtTimes && random.chance(200) {
             self.is_narrow = !self.is_narrow;

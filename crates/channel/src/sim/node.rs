@@ -16,11 +16,11 @@ pub(super) const KEY: Key = Key(0x7475_7474_6973_696d);
 /// The rank of a node.
 #[derive(Debug)]
 pub(super) enum Process {
-    /// It runs, or is frozen.
+    /// The rank runs, or is frozen.
     Alive(Box<Endpoint<SimMemory>>),
-    /// It has left; its node answers.
+    /// The rank has left; its node answers.
     Exited(ExitedRank),
-    /// It was killed, and nobody answers.
+    /// The rank was killed, and nobody answers.
     Dead,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Node {
     pub wake_at: u64,
 }
 
-/// What the rank does with its channels: the source of its bulk data, the sink of what arrives.
+/// Program of the rank on its channels: the source of its bulk data, the sink of what arrives.
 #[derive(Debug)]
 pub(super) struct Program {
     pub rank: usize,

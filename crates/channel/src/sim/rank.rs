@@ -1,4 +1,4 @@
-//! What a rank does when it looks after its channels.
+//! Ranks as they look after their channels.
 
 use super::board::Bulk;
 use super::node::Process;

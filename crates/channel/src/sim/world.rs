@@ -17,7 +17,7 @@ use faults::Checkpoint;
 /// All must have arrived this long after the network is well.
 const END_NS: u64 = 60_000_000_000;
 
-/// Something that happens.
+/// Event of the simulation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Happening {
     /// A rank looks after its channels.
@@ -26,17 +26,17 @@ pub(super) enum Happening {
     Arrival(usize, Vec<u8>),
     /// A rank stops where it is.
     Freeze(usize),
-    /// It goes on.
+    /// A frozen rank goes on.
     Thaw(usize),
     /// The whole gang is frozen: the cut is taken.
     Cut,
     /// The network is one again, and deaf programs listen.
     Heal,
-    /// Something goes wrong.
+    /// A fault strikes.
     Fault,
 }
 
-/// What a run did.
+/// Report of what a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Events.

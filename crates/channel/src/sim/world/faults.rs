@@ -1,4 +1,4 @@
-//! What goes wrong in the simulator, and how it ends.
+//! Faults in the simulator, and how they end.
 
 use super::{Happening, World};
 use crate::endpoint::Endpoint;
@@ -7,7 +7,7 @@ use crate::sim::{Board, SimMemory};
 use crate::steady::{SteadyResponder, SteadyTest};
 use crate::types::{Generation, Identity, Incarnation, Rank};
 
-/// What a roll-back needs.
+/// State that a roll-back needs.
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct Checkpoint {
     saved: Vec<Vec<u8>>,
