@@ -1,4 +1,4 @@
-//! What a receive buffer holds. The kernel charges a datagram by the memory that it occupies (truesize), not
+//! Budget of a receive buffer. The kernel charges a datagram by the memory that it occupies (truesize), not
 //! by its bytes: 212992 bytes of buffer hold 256 datagrams of 64 B, 92 of 1400 B, 3 of 64 KiB. A
 //! protocol that keeps what is on its way to one socket below the budget loses nothing there.
 
@@ -57,7 +57,7 @@ impl Budget {
         self.held_bytes
     }
 
-    /// What a datagram of so many bytes is charged with.
+    /// Charge for a datagram of so many bytes.
     pub fn charge_bytes(&self, bytes: usize) -> usize {
         let class = CLASSES.iter().position(|class| bytes <= *class).unwrap_or(CLASSES.len() - 1);
         self.charges[class]
@@ -69,7 +69,7 @@ impl Budget {
     }
 }
 
-/// What the kernel charges per class, the longest datagrams of a class; `None` when it cannot be found out.
+/// Measures what the kernel charges for the longest datagram of each class; `None` when that cannot be found.
 fn measure_charges(address: IpAddr) -> Option<[usize; CLASSES.len()]> {
     let receiver = UdpSocket::bind((address, 0)).ok()?;
     let sender = UdpSocket::bind((address, 0)).ok()?;

@@ -78,7 +78,7 @@ fn share_of(text: &str) -> Option<u32> {
 }
 
 impl Faults {
-    /// What the environment asks for, if anything.
+    /// Faults that the environment asks for, if any.
     ///
     /// # Errors
     /// When the variable holds something else.
@@ -91,7 +91,7 @@ impl Faults {
     }
 }
 
-/// What becomes of a datagram.
+/// Fate of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Sent,
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
     use crate::sim;
 
-    /// What arrives of `count` numbered datagrams that are sent one by one, after all looks.
+    /// Numbers of the datagrams that arrive, of `count` that are sent one by one, after all looks.
     fn arrivals(faults: &str, count: u32) -> Vec<u32> {
         made(faults, count).0
     }

@@ -60,7 +60,7 @@ impl Outgoing<'_> {
 pub struct Datagram<'a> {
     /// Whose address it came from.
     pub peer: u32,
-    /// What it holds; gone after the call that brought it.
+    /// Contents of the datagram; gone after the call that brought it.
     pub bytes: &'a [u8],
 }
 
@@ -99,14 +99,14 @@ impl Places {
     }
 }
 
-/// What [`Transport::receive_placed`] has received.
+/// Datagram that [`Transport::receive_placed`] has received.
 #[derive(Clone, Copy, Debug)]
 pub enum Arrival<'a> {
     /// A datagram whose data lie in the `index`th of the places, if they belong there.
     Placed {
         /// Whose address it came from.
         peer: u32,
-        /// Its first bytes.
+        /// First bytes of the datagram.
         head: &'a [u8],
         /// The rest, where it lies.
         data: &'a [u8],
@@ -117,7 +117,7 @@ pub enum Arrival<'a> {
     Whole(Datagram<'a>),
 }
 
-/// What has become of datagrams since the transport was made.
+/// Counters of what has become of datagrams since the transport was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Handed to the kernel.
@@ -130,7 +130,7 @@ pub struct Counters {
     pub unknown_senders: u64,
     /// Refused by the kernel when sent (no route, a firewall): lost.
     pub refused: u64,
-    /// What was done to them on purpose.
+    /// Faults that were made on purpose.
     pub made: Made,
 }
 
@@ -155,7 +155,7 @@ pub trait Transport: Send {
     /// Bytes of a datagram, at most, so that it travels in one piece.
     fn datagram_bytes_max(&self) -> usize;
 
-    /// What the receive buffer of this transport holds; a peer's is taken to be like it.
+    /// Budget of the receive buffer of this transport; a peer's is taken to be like it.
     fn budget(&self) -> &Budget;
 
     /// Sends datagrams in order, without waiting. Returns how many of them are gone (or lost); when that is

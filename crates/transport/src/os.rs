@@ -38,7 +38,7 @@ pub(crate) struct Address {
     bytes: socklen_t,
 }
 
-/// What distinguishes addresses: address (IPv4 mapped) and port.
+/// Key that distinguishes addresses: address (IPv4 mapped) and port.
 pub(crate) type Key = (u128, u16);
 
 /// The key of an address.
@@ -402,7 +402,7 @@ pub(crate) fn set_option(socket: BorrowedFd<'_>, level: c_int, name: c_int, valu
     .map(drop)
 }
 
-/// What the kernel says of a socket's memory (SO_MEMINFO).
+/// Memory of a socket, as the kernel tells it (SO_MEMINFO).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
     /// Charged for datagrams that wait to be received.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::{Budget, Counters, Datagram, Outgoing, Transport};
 
-/// What a datagram is charged with beside its bytes.
+/// Bytes that a datagram is charged with beside its own.
 const OVERHEAD_BYTES: usize = 512;
 /// Datagrams handed out by one call, at most.
 const RECEIVED_MAX: usize = 32;
@@ -38,7 +38,7 @@ pub struct Sim {
     counters: Counters,
 }
 
-/// What waits for a peer.
+/// Datagrams that wait for a peer.
 #[derive(Debug, Default)]
 struct Inbox {
     datagrams: VecDeque<(u32, Box<[u8]>)>,

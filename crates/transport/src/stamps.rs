@@ -20,7 +20,7 @@ pub const OWN_MARKS: u32 = 16;
 /// Places of the smallest table and of the largest one, as powers of two.
 const ROOM_LEVELS: std::ops::RangeInclusive<u32> = 10..=22;
 
-/// What happened from the beginning to the end of a stamp.
+/// Mark of a stamp: what happened from its beginning to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Mark {
@@ -60,11 +60,11 @@ pub struct Stamp {
 
 const _: () = assert!(size_of::<Stamp>() == 32, "tutti.h has it too");
 
-/// Nothing is kept.
+/// Level at which nothing is kept.
 const OFF: u8 = 0;
-/// What the program marks.
+/// Level at which the program's marks are kept.
 const OWN: u8 = 1;
-/// That, and what happens in the library.
+/// Level at which those and what happens in the library are kept.
 const ALL: u8 = 2;
 
 /// Writer: the calls that start and stop. Read wherever something happens.

@@ -16,13 +16,13 @@ use crate::budget::{self, Budget};
 use crate::os::{self, Address, Key, Lot, MESSAGES_MAX, PlacedReceiver, Receiver, Sender};
 use crate::{Arrival, Counters, Datagram, Outgoing, Places, Transport};
 
-/// What the receive buffer of a socket is to hold, in bytes of the kernel's account.
+/// Size of the receive buffer of a socket, in bytes of the kernel's account: as much is asked for.
 pub const RECEIVE_BYTES: usize = 16 << 20;
 /// Segments of one message, at most: the kernel's UDP_MAX_SEGMENTS, on kernels before 6.9 too.
 const SEGMENTS_MAX: usize = 64;
 /// A longer datagram is of no use where a run of them travels as one message anyway, and its loss costs more.
 const DATAGRAM_BYTES_MAX: usize = 16 << 10;
-/// What every link takes, if need be in pieces.
+/// Bytes of a datagram that every link takes, if need be in pieces.
 const LINK_BYTES_MIN: usize = 512;
 /// How long runs are not tried when one was refused: at first, and after many refusals.
 const REFUSED_FOR_MIN: Duration = Duration::from_millis(100);
@@ -254,7 +254,7 @@ impl Udp {
         batch.len().min(SEGMENTS_MAX)
     }
 
-    /// What becomes of a lot that the kernel refused.
+    /// Judges a lot that the kernel refused.
     /// `bytes` has its first datagram.
     fn judge(&mut self, error: io::Error, lot: &Lot, bytes: usize) -> io::Result<Verdict> {
         match error.raw_os_error() {
@@ -292,7 +292,7 @@ impl Udp {
         }
     }
 
-    /// What a look at the socket has brought, counted as nothing where the network only answers to something
+    /// Notes the result of a look at the socket: nothing where the network only answers to something
     /// that was sent: lost, as far as we are concerned.
     fn note_poll(&mut self, received: io::Result<usize>) -> io::Result<usize> {
         self.busy = received.is_ok();
@@ -321,11 +321,11 @@ impl Udp {
 /// Whether the kernel takes runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runs {
-    /// It is not asked.
+    /// The kernel is not asked.
     Never,
     /// As far as is known; how long it is not asked when it refuses one.
     Whole { refused_for: Duration },
-    /// It has refused one. A link may have become narrower for a while, or a route has led over another
+    /// The kernel has refused one. A link may have become narrower for a while, or a route leads over another
     /// device.
     Refused { until: Instant, refused_for: Duration },
 }
@@ -364,9 +364,9 @@ impl Runs {
     }
 }
 
-/// What becomes of a lot.
+/// Verdict on a lot that the kernel refused.
 enum Verdict {
-    /// There is no room now.
+    /// The kernel has no room now.
     Later,
     /// To be tried in another way.
     Again,

@@ -11,7 +11,7 @@ use tutti_transport::sim;
 use tutti_transport::udp::{self, Udp};
 use tutti_transport::{Arrival, Datagram, Outgoing, Places, Transport};
 
-/// What is awaited comes within this time.
+/// Time within which what is awaited comes.
 const LIMIT: Duration = Duration::from_secs(20);
 
 type Ends = Vec<Box<dyn Transport>>;
@@ -211,7 +211,7 @@ fn transport_places_data_where_expected_or_delivers_it_whole(mut ends: Ends) {
     }
 }
 
-/// What the budget holds is never dropped; what is beyond it is, silently, and counted.
+/// Datagrams within the budget are never dropped; those beyond it are, silently, and counted.
 fn transport_budget_holds_and_drops_are_counted(mut ends: Ends) {
     for bytes in [1_usize, 200, 1200] {
         let fits = ends[1].budget().datagrams(bytes);

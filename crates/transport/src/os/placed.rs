@@ -26,14 +26,14 @@ use crate::{Budget, Places};
 const DATAGRAMS_MAX: usize = 64;
 /// Messages that are held, at most: every look walks past them.
 const HELD_MAX: usize = 64;
-/// They are let go when nothing has come for so long: whoever sleeps until there is something to read would
+/// Silence after which held messages are let go: whoever sleeps until there is something to read would
 /// not sleep.
 const HELD_FOR: Duration = Duration::from_micros(300);
 
 /// Memory of these calls, and the message of the last one.
 pub(crate) struct PlacedReceiver {
     heads: Vec<u8>,
-    /// What the call before was given.
+    /// Places that the call before was given.
     places: Places,
     parts: Vec<iovec>,
     /// Room behind the places, and room to put datagrams together in.
@@ -46,7 +46,7 @@ pub(crate) struct PlacedReceiver {
     segment_bytes: usize,
     /// Bytes of the receive buffer for messages that have been read.
     hold_bytes: usize,
-    /// Their charges, the first one's first.
+    /// Charges of those messages, the first one's first.
     held: VecDeque<usize>,
     held_bytes: usize,
     came: Option<Instant>,
@@ -189,7 +189,7 @@ impl PlacedReceiver {
         self.name.key()
     }
 
-    /// Nothing of it was cut off.
+    /// Whether nothing of the message was cut off.
     pub(crate) fn is_complete(&self) -> bool {
         self.flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0
     }
