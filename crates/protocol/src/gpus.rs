@@ -132,8 +132,11 @@ impl FromStr for Gpus {
         for piece in text.split(',') {
             let (first, last) = piece.split_once('-').unwrap_or((piece, piece));
             let (first, last) = number(first).zip(number(last)).ok_or_else(wrong)?;
-            let piece = Gpus::range(first, (last + 1).saturating_sub(first));
-            if first > last || last >= MOST || !all.is_disjoint(piece) {
+            if first > last || last >= MOST {
+                return Err(wrong());
+            }
+            let piece = Gpus::range(first, last + 1 - first);
+            if !all.is_disjoint(piece) {
                 return Err(wrong());
             }
             all = all.with(piece);

@@ -49,6 +49,7 @@ pub const VARIABLES: &[&str] = &[
     ARRAY_TASK,
     "TUTTI_AT",
     "TUTTI_BOARD",
+    "TUTTI_CALLS",
     "TUTTI_CC",
     "TUTTI_CHECK",
     "TUTTI_CONFIG",
