@@ -2,6 +2,7 @@
 //! time.
 
 mod circles;
+mod comments;
 mod crates;
 mod demo;
 mod install;
@@ -248,37 +249,4 @@ fn document_sentences_are_short() {
     }
     let long = lengths.iter().filter(|words| **words >= 30).count();
     assert!(10 * long < lengths.len(), "{long} of {} sentences have 30 words or more", lengths.len());
-}
-
-/// Folders whose comments are wrapped: all that have code.
-const WRAPPED: [&str; 5] = ["bench", "bindings", "crates", "examples", "tests"];
-
-/// Comments that are too long, but for tables and drawings.
-fn long_comments_in(folder: &std::path::Path, found: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
-        let path = entry.path();
-        if path.is_dir() && entry.file_name() != "target" {
-            long_comments_in(&path, found);
-        } else if path.extension().is_some_and(|end| end == "rs") {
-            let text = std::fs::read_to_string(&path).expect("text");
-            let mut is_drawing = false;
-            for (number, line) in text.lines().enumerate() {
-                let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
-                let comment = comment.trim_start_matches(['/', '!', ' ']);
-                is_drawing ^= comment.starts_with("```");
-                if line.chars().count() > 110 && !is_drawing && !comment.starts_with('|') {
-                    found.push(format!("{}:{}", path.display(), number + 1));
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn comment_lines_are_at_most_110_columns() {
-    let mut found = Vec::new();
-    for folder in WRAPPED {
-        long_comments_in(&root().join(folder), &mut found);
-    }
-    assert!(found.is_empty(), "{found:#?}");
 }

@@ -43,7 +43,7 @@ pub enum Part {
 #[derive(Clone, Debug)]
 pub struct Contender {
     pub name: &'static str,
-    /// Whose programs.
+    /// Programs that are compared: of which library.
     pub kind: Kind,
     pub who: Who,
     pub part: Part,

@@ -207,7 +207,7 @@ pub enum OptionError {
     Elsewhere {
         /// Which option.
         option: String,
-        /// Whose it is, and what to do instead.
+        /// Command that has the option, and what to do instead.
         text: &'static str,
     },
     /// Option for something that cannot be done.

@@ -61,7 +61,7 @@ pub enum Launcher {
 /// A command line, and what it sees of the place where it was typed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
-    /// Whose it is.
+    /// Launcher that was called.
     pub launcher: Launcher,
     /// Arguments of the command.
     pub arguments: Vec<Text>,

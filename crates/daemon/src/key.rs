@@ -56,7 +56,7 @@ pub enum KeyError {
     Owner {
         /// Which.
         path: String,
-        /// Whose it is.
+        /// User of the file.
         owner: u32,
     },
     /// The file is something else.

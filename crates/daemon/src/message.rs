@@ -324,7 +324,7 @@ pub struct RegionClient {
     pub uid: u32,
     /// Groups of the client.
     pub groups: Vec<u32>,
-    /// Whose region it wants.
+    /// User of the region that is wanted.
     pub owner: u32,
     /// The region's name.
     pub name: String,
@@ -361,7 +361,7 @@ pub struct User {
     pub owner: Option<Account>,
 }
 
-/// Whose shares, limits and counts are meant.
+/// Account, whose shares, limits and counts are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Account {
     /// User.
@@ -377,7 +377,8 @@ impl User {
         User { uid, gid, owner: None }
     }
 
-    /// Whose shares, limits and counts its jobs have. What it may do, and as whom they run, its own uid says.
+    /// Account whose shares, limits and counts its jobs have. What it may do, and as whom they run, its own
+    /// uid says.
     #[must_use]
     pub fn account(&self) -> Account {
         self.owner.unwrap_or(Account { uid: self.uid, gid: self.gid })
@@ -391,7 +392,7 @@ pub enum Notice {
     Placed {
         /// The nodes.
         nodes: Vec<NodeId>,
-        /// Whose it is.
+        /// User of the job.
         user: User,
         /// Nodes whose ranks get the front end's stdin.
         takers: Vec<NodeId>,
@@ -446,7 +447,7 @@ pub struct Pipe {
 pub struct Launch {
     /// The job, without a part.
     pub job: Job,
-    /// Whose it is.
+    /// User of the job.
     pub user: User,
     /// The user's other groups.
     pub groups: Vec<u32>,

@@ -179,7 +179,7 @@ struct Shell {
     without_groups: bool,
     /// Why users' limits are not held here: the keeper was told.
     without_user_limits: BTreeSet<String>,
-    /// The name of this machine, as [`Settings::machine`] says it.
+    /// The name of this machine, as [`NodeSettings::machine`] says it.
     machine: Arc<str>,
     complaints: complaints::Complaints,
     leaving: bool,

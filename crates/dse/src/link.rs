@@ -31,7 +31,7 @@ const TEXT_MAX: usize = 4096;
 
 #[derive(Debug)]
 struct Link {
-    /// Whose link it is: a child that the process forks is no element.
+    /// Process of the link: a child that it forks is no element.
     process: u32,
     stream: UnixStream,
     kernel: Child,

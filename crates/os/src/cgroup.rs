@@ -88,7 +88,7 @@ impl Reach {
     }
 }
 
-/// Whose memory was used up when the kernel killed processes of a job.
+/// Owner of the memory that was used up when the kernel killed processes of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsedUp {
     /// Memory that the job itself may have.

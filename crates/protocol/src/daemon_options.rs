@@ -109,7 +109,7 @@ pub struct Life {
     pub engine: Option<Engine>,
 }
 
-/// What jobs get of a node besides its cores.
+/// Amounts of a node that jobs get besides its cores.
 #[derive(Debug, clap::Args)]
 pub struct Amounts {
     /// Memory for jobs, as 16G or 512M (default: all of the machine but a sixteenth, at least 256M)
@@ -158,11 +158,11 @@ pub enum Engine {
 /// How much a daemon logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogLevel {
-    /// What ends the daemon, or loses something.
+    /// Faults that end the daemon, or lose something.
     Error,
-    /// What is not as it should be.
+    /// States that are not as they should be.
     Warn,
-    /// What an administrator wants to know afterwards.
+    /// Events that an administrator wants to know of afterwards.
     #[default]
     Info,
     /// Connections and starters as they come and go.

@@ -19,7 +19,7 @@ pub enum Access {
 /// Files of drivers whose mappings are memory of a GPU, where a processor may not touch them.
 const DRIVERS: [&str; 3] = ["/dev/nvidia", "/dev/kfd", "/dev/dri/"];
 
-/// Whose memory is at this address, if it is a GPU's that this processor cannot access so; for people.
+/// Driver of the memory at this address, if it is a GPU's that this processor cannot access so; for people.
 pub fn driver_of(at: *const u8, access: Access) -> Option<String> {
     let by_library = || is_device_of_cuda(at).then(|| "CUDA".to_owned());
     let maps = || std::fs::read_to_string("/proc/self/maps").ok();

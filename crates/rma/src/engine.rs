@@ -647,7 +647,7 @@ impl Engine {
         self.places.iter().any(|place| !place.has_entered)
     }
 
-    /// Whose turn has come enters.
+    /// Lets those enter whose turn has come.
     fn pass_locks(&mut self) {
         let mut index = 0;
         while let Some(place) = self.places.get_mut(index) {

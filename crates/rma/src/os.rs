@@ -68,7 +68,7 @@ impl Process {
 /// Memory of another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// Whose.
+    /// Process of the memory.
     pub process: Process,
     /// Address there.
     pub address: u64,

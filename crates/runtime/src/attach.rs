@@ -96,7 +96,7 @@ pub enum AttachError {
          program, so give each an mpiexec of its own"
     )]
     Ended {
-        /// Whose.
+        /// Rank of the earlier program.
         rank: u32,
     },
     /// The way to other nodes cannot be opened.

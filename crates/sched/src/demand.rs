@@ -97,7 +97,7 @@ pub struct Demand {
     /// GPUs that it has alone on each node, from its start to its end.
     #[serde(default, rename = "gpus")]
     pub gpus_each: u32,
-    /// Whose it is.
+    /// Holder of the job.
     #[serde(flatten)]
     pub holder: Holder,
     /// Policy by which a job with serial and parallel phases shares its node with others that have them.
@@ -111,7 +111,7 @@ pub struct Demand {
     pub avoided: Vec<NodeId>,
 }
 
-/// Whose a job is.
+/// Holder of a job: its user, and the job whose step it is.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Holder {
     /// User of the job.

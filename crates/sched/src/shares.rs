@@ -33,7 +33,7 @@ pub const WEIGHT_UNIT: u64 = 1000;
 const BITS: u32 = 32;
 const ONE: u128 = 1 << BITS;
 
-/// Whose a job is, and what he may have beside others.
+/// Owner of a job, and what he may have beside others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Owner {
     /// The user.
@@ -55,7 +55,7 @@ impl Default for Owner {
 pub struct Claim {
     /// Which.
     pub job: JobId,
-    /// Whose it is.
+    /// Owner of the job.
     pub owner: Owner,
     /// Weight that the job declares.
     pub weight: u32,

@@ -58,7 +58,7 @@ impl Outgoing<'_> {
 /// A datagram that has arrived, whole.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// Whose address it came from.
+    /// Peer from whose address it came.
     pub peer: u32,
     /// Contents of the datagram; gone after the call that brought it.
     pub bytes: &'a [u8],
@@ -104,7 +104,7 @@ impl Places {
 pub enum Arrival<'a> {
     /// A datagram whose data lie in the `index`th of the places, if they belong there.
     Placed {
-        /// Whose address it came from.
+        /// Peer from whose address it came.
         peer: u32,
         /// First bytes of the datagram.
         head: &'a [u8],

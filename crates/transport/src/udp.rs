@@ -503,7 +503,7 @@ impl Transport for Udp {
     }
 }
 
-/// Whose address it is; mostly the same one's as before.
+/// Peer that has the address; mostly the same one's as before.
 fn find(sources: &[(Key, u32)], last: &mut usize, source: Key) -> Option<u32> {
     if let Some((key, peer)) = sources.get(*last)
         && *key == source

@@ -347,7 +347,7 @@ fn lane(side: Side, stamps: &[Stamp], zero_ns: u64, at_ns: i64, (begin, end): (i
     spans
 }
 
-/// Whose time it was, moment by moment: A's while A works, else B's while B works, else that of the kernels
+/// Shares of the time, moment by moment: A's while A works, else B's while B works, else that of the kernels
 /// and the way between. Adds up to T.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shares {

@@ -106,7 +106,7 @@ pub enum Action {
 pub struct Residents {
     /// The job's number in the name of its cgroup.
     pub number: u64,
-    /// Whose it is.
+    /// Number of the user.
     pub user: u32,
     /// User who answers for that user.
     pub account: u32,

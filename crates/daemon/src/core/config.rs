@@ -55,7 +55,7 @@ pub struct Config {
     pub lost_ms: u64,
     /// Jobs on several nodes wait so long for a controller that is lost, in ms.
     pub keep_ms: u64,
-    /// Whose daemon it is: besides the owner of a job, this user may do anything.
+    /// User of the daemon: besides the owner of a job, this user may do anything.
     pub owner: u32,
     /// Number of the first job.
     pub first_job: u64,

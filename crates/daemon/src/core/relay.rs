@@ -94,7 +94,7 @@ struct Entry {
     /// what it says.
     learned: bool,
     states: BTreeMap<NodeId, PartState>,
-    /// Whose state has changed since it went up.
+    /// Nodes whose state has changed since it went up.
     changed: BTreeSet<NodeId>,
     /// Level that all nodes below had reached when something last went up.
     sent: Option<Level>,

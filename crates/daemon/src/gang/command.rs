@@ -142,7 +142,7 @@ pub enum Filling {
 /// The ranks of a job that run here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LocalRanks {
-    /// Whose they are.
+    /// Number of their user.
     pub user: u32,
     /// User who answers for that one.
     pub account: u32,

@@ -1,5 +1,4 @@
-//! What has room in a message between daemons: how long orders and states are, and how long users may make
-//! them.
+//! Room in a message between daemons: how long orders and states are, and how long users may make them.
 
 use tutti_protocol::pmi::share_bytes;
 use tutti_protocol::users::programs_bytes;
@@ -56,7 +55,7 @@ impl Launch {
         programs + self.environment.bytes() + self.groups.len() * GROUP_BYTES + SESSION_BYTES
     }
 
-    /// What it takes in memory beside its environment, about.
+    /// Bytes that the order takes in memory beside its environment, about.
     pub(crate) fn memory_bytes_held(&self) -> usize {
         JOB_BYTES + programs_bytes(&self.job) + self.batch.note().len()
     }

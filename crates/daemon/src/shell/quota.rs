@@ -85,7 +85,7 @@ impl Drop for DescriptorPermit {
 }
 
 impl ConnectionPermit {
-    /// Whose it is.
+    /// User of the connection.
     pub(super) fn uid(&self) -> u32 {
         self.uid
     }
@@ -162,7 +162,7 @@ pub(super) struct Debts {
 }
 
 impl Debts {
-    /// Whose they are.
+    /// User whose debts they are.
     pub(super) fn uid(&self) -> u32 {
         self.uid
     }

@@ -145,7 +145,7 @@ impl Folder {
     }
 }
 
-/// Whose files these are: what is in a file beside the folder.
+/// Owner of the files: what is in a file beside the folder.
 #[derive(Debug, Serialize, Deserialize)]
 struct Owner {
     /// The daemon's incarnation.

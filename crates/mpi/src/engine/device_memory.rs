@@ -23,7 +23,7 @@ pub(crate) fn text(kind: RequestKind, at: *const u8, bytes: usize, driver: &str)
     )
 }
 
-/// Whose the memory of a buffer is, if it is a GPU's.
+/// Driver of a buffer's memory, if it is a GPU's.
 pub(crate) fn driver(kind: RequestKind, at: *const u8) -> Option<String> {
     driver_of(at, if kind == RequestKind::Receive { Access::Write } else { Access::Read })
 }

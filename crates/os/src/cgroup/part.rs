@@ -129,7 +129,7 @@ impl RunOut {
         RunOut { of_job: memory.notify(OOM).ok(), of_user }
     }
 
-    /// Whose limit it was, if one was reached.
+    /// Owner of the limit that was reached, if one was.
     fn owner(&self) -> Option<UsedUp> {
         let has = |event: &Option<OwnedFd>| {
             event.as_ref().is_some_and(|event| rustix::io::read(event, &mut [0; 8]).is_ok())
@@ -408,7 +408,7 @@ impl PartGroup {
         number(open_file(&self.job, "memory.current", OFlags::RDONLY)).or_else(by_version1)
     }
 
-    /// Whose limit of memory it was, if the kernel has killed the starter for one; none too where the whole
+    /// Owner of the limit of memory, if the kernel has killed the starter for one; none too where the whole
     /// machine had used up its memory. For a starter that was killed by SIGKILL: version 1 counts the starter
     /// and the ranks together.
     pub fn used_up_of_starter(&self) -> Option<UsedUp> {

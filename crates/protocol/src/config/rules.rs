@@ -48,7 +48,7 @@ impl Queue {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits(pub Section);
 
-/// Whose limits they are.
+/// Scope of limits: whose they are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// Of each user who has none of his own.

@@ -147,7 +147,7 @@ impl Node {
         }
     }
 
-    /// Whose link leads up from here.
+    /// Node to which the link up from here leads.
     pub(super) fn parent(&self) -> Option<NodeId> {
         self.link.map(|link| link.0)
     }

@@ -172,7 +172,7 @@ impl World {
         self.now_ns = end_ns;
     }
 
-    /// Whose daemon has to be on its feet for this.
+    /// Node whose daemon has to be on its feet for this.
     fn needs(&self, event: &Event) -> Option<NodeId> {
         match *event {
             Event::Down { to: node, .. } | Event::Up { link: (node, _), .. } => Some(node),

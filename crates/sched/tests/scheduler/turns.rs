@@ -1,4 +1,4 @@
-//! Whose turn it is: rows, weights, slices, windows.
+//! Turns: rows, weights, slices, windows.
 
 use tutti_sched::{Config, ConfigError, Demand, Scheduler, Switch, Window};
 

@@ -153,7 +153,7 @@ fn unmapped(bytes: [u8; 16]) -> IpAddr {
 /// A region of another node, or a service, as a client asks its own node's daemon for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Whose it is.
+    /// User of the region.
     pub owner: u32,
     /// Name that its owner has given it, behind [`SERVICE`] if it is a service.
     pub name: String,

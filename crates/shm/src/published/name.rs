@@ -8,7 +8,7 @@ use super::{Audience, is_name};
 /// A region that is looked for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Name<'a> {
-    /// Whose it is.
+    /// User of the region.
     pub uid: u32,
     /// Name that its owner has given it.
     pub name: &'a str,

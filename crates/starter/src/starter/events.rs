@@ -352,7 +352,7 @@ impl Starter {
         self.report(&Report::Ended(ended));
     }
 
-    /// Whose limit of memory it was, if the kernel has killed the rank for one.
+    /// Owner of the limit of memory, if the kernel has killed the rank for one.
     fn used_up_behind(&self, cause: wire::Cause) -> Option<UsedUp> {
         let is_killed = matches!(cause, wire::Cause::Signal { signal: libc::SIGKILL, .. });
         self.parts.cgroup.as_ref().filter(|_| is_killed)?.used_up()

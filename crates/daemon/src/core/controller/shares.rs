@@ -1,4 +1,4 @@
-//! Whose share a job has: names of the configuration become numbers when a job is given to the scheduler, and
+//! Shares of jobs: names of the configuration become numbers when a job is given to the scheduler, and
 //! again when the configuration is another.
 
 use std::collections::BTreeMap;

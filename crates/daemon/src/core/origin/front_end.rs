@@ -232,7 +232,7 @@ impl Origin {
         }
     }
 
-    /// Whose front end does not come back, that job ends, as it does when its front end dies. One that stands
+    /// Ends jobs whose front end does not come back, as when a front end dies. One that stands
     /// still may have a front end that does, too.
     pub(super) fn give_up_front_ends(&mut self, local: &LocalNode, out: &mut Outbox) {
         let is_late = |entry: &OriginJob| {

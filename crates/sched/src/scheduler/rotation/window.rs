@@ -1,4 +1,4 @@
-//! Whose time it is on a machine that several schedulers share.
+//! Windows of time on a machine that several schedulers share.
 
 /// Several schedulers that know nothing of each other's jobs share one machine by its clock: each switches
 /// jobs in during its own windows only, and everybody off at their ends.
