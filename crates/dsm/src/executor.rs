@@ -69,7 +69,7 @@ struct Sending {
 
 /// Number of counts of a rank.
 pub(crate) const COUNTS: usize = 26;
-/// Counts of a rank, in the order of [`names`].
+/// Counts of a rank, in the order of their names (`crate::statistics`).
 pub(crate) type All = [u64; COUNTS];
 
 /// Faults of the program that came by a signal.
