@@ -307,8 +307,8 @@ fn policy_weight_and_memory_errors_are_one_line() {
         (&["--weight", "0"][..], "--weight is given \"0\", expected a whole number from 1 to 10000"),
         (&["--weight", "10001"], "--weight is given \"10001\""),
         (&["--memory", "lots"], "--memory is given \"lots\", expected a number with K, M, G or T after it"),
-        (&["--exclusive"], "--exclusive, --memory, --phases and --fill are for jobs of a cluster"),
-        (&["--memory", "1G"], "--exclusive, --memory, --phases and --fill are for jobs of a cluster"),
+        (&["--exclusive"], "--exclusive, --memory, --gpus, --phases and --fill are for jobs of a cluster"),
+        (&["--memory", "1G"], "--exclusive, --memory, --gpus, --phases and --fill are for jobs of a cluster"),
     ] {
         let mut command = tutti_tests::program("mpiexec");
         command.args(words).args(["-n", "1", "true"]).env("TUTTI_DAEMON", "none");
