@@ -404,12 +404,12 @@ fn universe_says_how_many_ranks_a_program_may_have() {
     };
     assert_eq!(universe(&["-n", "1", "--universe", "7"]).expect_success().stdout, "universe 7\n");
     assert_eq!(universe(&["-n", "3", "--universe", "2"]).expect_success().stdout, "universe 3\n");
-    let ran = universe(&["-n", "1", "--universe", "1000"]);
-    assert!(!ran.status.success() && ran.stderr.contains("one node takes 512"), "{ran}");
+    let ran = universe(&["-n", "1", "--universe", "9000"]);
+    assert!(!ran.status.success() && ran.stderr.contains("one node takes 2048"), "{ran}");
     let ran = universe(&["-n", "2", "--virtual-nodes", "2", "--universe", "4"]);
     assert_eq!(ran.expect_success().stdout, "universe 4\n");
-    let ran = universe(&["-n", "2", "--virtual-nodes", "2", "--universe", "2000"]);
-    assert!(!ran.status.success() && ran.stderr.contains("one node takes 512"), "{ran}");
+    let ran = universe(&["-n", "2", "--virtual-nodes", "2", "--universe", "9000"]);
+    assert!(!ran.status.success() && ran.stderr.contains("one node takes 2048"), "{ran}");
     let mut mpiexec = program("mpiexec");
     mpiexec.args(["-n", "1", "--universe", "4"]).arg(&spawn).arg("refused").current_dir(scratch.path());
     // Those that could not be started take no room.
