@@ -35,7 +35,7 @@ soak-nests: dsm-plugin testing ## compile NESTS (10000) random loop nests with t
 # Calls of a service on machines of the lab, while server, clients and daemons are killed; TUTTI_TEST_SEED=... repeats the seeds.
 .PHONY: soak-calls
 soak-calls: dist ## end CALLS (10000) calls of services while server, clients and daemons are killed, each once (minutes)
-	TUTTI_CALLS=$(or $(CALLS),10000) $(CARGO) test -p tutti-tests --test machines -- --nocapture --ignored whoever_is_killed_soak
+	TUTTI_CALLS=$(or $(CALLS),10000) $(CARGO) test -p tutti-tests --test machines -- --nocapture --ignored under_kills_soak
 
 .PHONY: soak-output
 soak-output: dist ## a submitted job writes 1 GiB into its file, once while each daemon is killed and replaced (2 GiB of disk; minutes)

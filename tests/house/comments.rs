@@ -92,7 +92,7 @@ fn comment_lines_are_at_most_110_columns() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// One is a text of the generator, one the page of a function.
+/// Exceptions: a text of the generator, and the page of a function.
 #[test]
 fn comments_begin_with_nouns_and_verbs() {
     assert_eq!(pronouns("//! It is.\n\n/// Name of it.\n/// That is it.\n/// What\n/// a word.\n"), [1]);

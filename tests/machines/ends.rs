@@ -145,7 +145,7 @@ impl Ends {
 
 // Paper: C28
 #[test]
-fn machines_calls_of_a_service_end_once_whoever_is_killed() {
+fn machines_calls_of_a_service_end_once_under_kills() {
     let Some(ends) = Ends::up("ends") else { return };
     let count = ends.kill_everybody(3);
     assert!(count.answered >= 250 && count.lost + count.refused > 0, "{count:?}");
@@ -154,7 +154,7 @@ fn machines_calls_of_a_service_end_once_whoever_is_killed() {
 /// The same with TUTTI_CALLS (10,000) calls or more.
 #[test]
 #[ignore = "minutes: make soak-calls"]
-fn machines_calls_of_a_service_end_once_whoever_is_killed_soak() {
+fn machines_calls_of_a_service_end_once_under_kills_soak() {
     let calls = std::env::var("TUTTI_CALLS").ok().and_then(|calls| calls.parse().ok()).unwrap_or(10_000);
     let mut all = 0;
     for round in 1.. {

@@ -17,7 +17,7 @@ pub const TRANSPORT_VARIABLE: &str = "TUTTI_TRANSPORT";
 /// Nodes of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nodes {
-    /// One node: this machine, without a network.
+    /// Node of this machine alone, without a network.
     One,
     /// Virtual nodes that reach each other over the loopback interface; the world rank of each one's first
     /// rank.

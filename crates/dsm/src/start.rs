@@ -84,7 +84,7 @@ impl Mode {
     /// or 2 where it checks its loads too. `are_all`: there are no other objects.
     ///
     /// # Errors
-    /// One line when the program was made for a newer library.
+    /// Refusal in a line, when the program was made for a newer library.
     pub fn of_program(
         open: NonNull<OpenRange>,
         open_bytes: usize,

@@ -7,7 +7,7 @@
 //!           other programs only make one slower
 //! ```
 //!
-//! Whoever keeps them beyond this process checks [`Machine::boot`]: after a boot it may be another machine.
+//! Keepers of figures beyond this process check [`Machine::boot`]: after a boot it may be another machine.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -132,7 +132,7 @@ impl Library {
     /// Begins to serve a job, once in the life of the process.
     ///
     /// # Errors
-    /// One line of what libpmix refuses.
+    /// Line of what libpmix refuses.
     pub fn serve(&self, job: &Description, upcalls: Box<dyn Upcalls>) -> Result<(), String> {
         UPCALLS.set(upcalls).map_err(|_| "this process serves a job already")?;
         let node = &job.nodes[job.node as usize];
@@ -149,7 +149,7 @@ impl Library {
     /// Expects the ranks of a namespace; gives the variables of each one of this node.
     ///
     /// # Errors
-    /// One line of what libpmix refuses.
+    /// Line of what libpmix refuses.
     pub fn admit(&self, job: &Description, space: &Space) -> Result<Vec<Vec<String>>, String> {
         let all = leak(self.job_info(job, space)?);
         let name = terminated(&space.name);

@@ -121,7 +121,7 @@ impl Names {
         found
     }
 
-    /// One that waited and has what it wants: of which node, its number there.
+    /// Wait that is over, since what it wants is there: of which node, its number there.
     pub fn poll_waiting(&mut self) -> Option<(u32, u64, Vec<Found>)> {
         for at in 0..self.waiting.len() {
             let (node, number, lookup) = self.waiting[at].clone();

@@ -152,7 +152,7 @@ impl Client {
         }
     }
 
-    /// One call less waits, if this answers one; each that has left is answered once.
+    /// Counts one call less that waits, if this answers one; each that has left is answered once.
     fn note_answered(&mut self, packet: &[u8]) {
         let is_of_call = Reply::decode(packet).is_some_and(|reply| reply.number != 0);
         self.waiting = self.waiting.saturating_sub(usize::from(is_of_call));

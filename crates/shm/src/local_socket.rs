@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn name_that_nobody_has_and_one_that_is_too_long_are_refused() {
+    fn name_without_listener_and_long_name_are_refused() {
         let nobody = connect("tutti-test/nobody-listens-here").unwrap_err();
         assert_eq!(nobody.kind(), io::ErrorKind::ConnectionRefused);
         assert_eq!(connect(&"x".repeat(108)).unwrap_err().kind(), io::ErrorKind::InvalidInput);

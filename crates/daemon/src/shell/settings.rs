@@ -171,7 +171,7 @@ impl Folders {
         self.is_on_demand.then(|| Arc::clone(&self.numbers))
     }
 
-    /// One more than the last job of this machine that the logs have, and the series of its user.
+    /// Number behind the last job of this machine that the logs have, and the series of its user.
     pub(super) fn first_job(&self) -> u64 {
         let others = self.other_events.iter().filter(|path| **path != self.events);
         let last = others.map(|path| job_numbers::last_job(path)).max().unwrap_or(0);

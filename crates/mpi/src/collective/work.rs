@@ -439,7 +439,7 @@ pub trait OfAllRanks {
     /// The pieces of so many ranks.
     ///
     /// # Errors
-    /// Those of the argument, which has this name.
+    /// Errors of the argument, which has this name.
     fn read(self, arguments: &Arguments<'_>, ranks: usize, name: &str) -> Result<Pieces>;
 }
 

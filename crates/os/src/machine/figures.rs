@@ -173,7 +173,7 @@ fn line_ns(cores: [usize; 2]) -> Option<(f64, Duration)> {
     })
 }
 
-/// One thread wakes another that sleeps; gives the median until that runs, and how long it was measured.
+/// Wakes a thread that sleeps by another; gives the median until that runs, and how long it was measured.
 fn wakeup_ns(cores: [usize; 2]) -> Option<(f64, Duration)> {
     let begun = Instant::now();
     let ns = || begun.elapsed().as_nanos() as u64;

@@ -292,7 +292,7 @@ fn sample(folder: &Path) -> Vec<u8> {
     std::fs::read(folder.join(FILE)).expect("a file")
 }
 
-/// One that begins with these bytes is written after a few seconds, as it is or anew.
+/// Beginning of a report that is written after a few seconds, as it is or anew.
 #[track_caller]
 fn check_begun(folder: &Path, bytes: &[u8], what: &str) {
     for more in ["-wal", "-shm"] {

@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_in_the_environment_of_who_asked_for_them() {
+    fn gpus_are_in_the_environment_of_jobs_with_some() {
         assert_eq!(around(Note::default()).gpus(Some("0,1")), []);
         let gpus = Gpus { of_node: 2, ..Gpus::default() };
         let asked = around(Note { size: Size { gpus, ..Size::default() }, ..Note::default() });
