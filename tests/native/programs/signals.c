@@ -25,7 +25,7 @@ struct message {
 static tutti_region answers[RANKS_MAX], counters[RANKS_MAX];
 static int expected[RANKS_MAX];
 static _Atomic long taken;
-static atomic_int is_held;
+static atomic_int is_held, has_begun;
 
 static size_t length_of(int number) { return sizeof(int) + (size_t)(number * 37 % LONGEST); }
 
@@ -49,6 +49,7 @@ static void hold(const void *data, size_t bytes, int from, void *context)
 {
     (void)data, (void)bytes, (void)from;
     CHECK(tutti_close(context) == TUTTI_ERR_BUSY);
+    has_begun = 1;
     while (is_held)
         ;
 }
@@ -92,6 +93,9 @@ int main(int argc, char **argv)
     /* A function that takes long: its queue fills up, and others are refused. */
     is_held = 1;
     CHECK(tutti_signal_open(64, hold, &holding, &holding) == TUTTI_OK);
+    CHECK(tutti_put(&holding, "x", 1, TUTTI_WAIT) == TUTTI_OK);
+    while (!has_begun) /* The thread takes what it gives to the function; from here on nothing more. */
+        ;
     int sent = 0;
     while (tutti_put(&holding, "x", 1, TUTTI_WAIT) == TUTTI_OK)
         sent++;
