@@ -50,8 +50,23 @@ pub struct Case {
     pub long: bool,
     /// Where the ranks are.
     pub nodes: Nodes,
-    /// Written in C++ with tutti.hpp; ours only.
-    pub is_cxx: bool,
+    /// Form of the program.
+    pub form: Form,
+}
+
+/// How a program is written, and so compiled and started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Of bench/c, by each MPI's mpicc.
+    C,
+    /// The same in C++ with tutti.hpp; ours only.
+    Cxx,
+    /// Of examples/shared: ours with shared memory, by tutticc; other MPIs run its form with messages.
+    Shared,
+    /// The form with messages; ours only.
+    Messages,
+    /// Processes of the shared form as threads, without any MPI.
+    Threads,
 }
 
 /// Values that most cases have in common.
@@ -66,7 +81,7 @@ pub const PLAIN: Case = Case {
     work_us: None,
     long: false,
     nodes: Nodes::One,
-    is_cxx: false,
+    form: Form::C,
 };
 
 impl Case {
@@ -74,7 +89,8 @@ impl Case {
     pub fn is_for(&self, kind: Kind) -> bool {
         match (self.nodes, kind) {
             (_, Kind::Tutti) => true,
-            (Nodes::One, _) => !self.is_cxx,
+            _ if !matches!(self.form, Form::C | Form::Shared) => false,
+            (Nodes::One, _) => true,
             (Nodes::Two, Kind::Mpich) => self.ranks == 2,
             _ => false,
         }
@@ -150,11 +166,12 @@ pub fn all() -> Vec<Case> {
         Case { id: "launch", way: Way::FromOutside, program: "initfini", budget_ms: 0, ..PLAIN },
         Case { id: "spawn", program: "spawn", ranks: 1, budget_ms: 0, ..PLAIN },
         Case { id: "instructions", program: "instructions", budget_ms: 0, ..PLAIN },
-        Case { id: "calls", program: "calls", is_cxx: true, ..PLAIN },
+        Case { id: "calls", program: "calls", form: Form::Cxx, ..PLAIN },
     ]
     .into_iter()
     .chain(many_pending())
     .chain(between_nodes())
+    .chain(shared_memory())
     .collect()
 }
 
@@ -199,6 +216,41 @@ fn between_nodes() -> [Case; 9] {
         lossy("net_loss_01", "loss=0.1%"),
         lossy("net_loss_1", "loss=1%"),
     ]
+}
+
+/// Programs of examples/shared: beside threads on one node, beside messages on two. Names of the same cases
+/// follow from each other: `shared_lu`, `shared_lu_threads`; `net_shared_lu`, `net_shared_lu_messages`.
+fn shared_memory() -> impl Iterator<Item = Case> {
+    let shared = Case { budget_ms: 0, long: true, form: Form::Shared, ..PLAIN };
+    let programs = [
+        (
+            ["shared_lu", "shared_lu_threads"],
+            ["net_shared_lu", "net_shared_lu_messages"],
+            "lu",
+            "-n2048 -b16",
+        ),
+        (
+            ["shared_radix", "shared_radix_threads"],
+            ["net_shared_radix", "net_shared_radix_messages"],
+            "radix",
+            "-n4194304 -r1024",
+        ),
+        (
+            ["shared_sor", "shared_sor_threads"],
+            ["net_shared_sor", "net_shared_sor_messages"],
+            "sor",
+            "2048 50",
+        ),
+    ];
+    programs.into_iter().flat_map(move |(inside, between, program, args)| {
+        let on = |id, form, nodes| Case { id, form, nodes, program, args, ..shared.clone() };
+        [
+            on(inside[0], Form::Shared, Nodes::One),
+            on(inside[1], Form::Threads, Nodes::One),
+            on(between[0], Form::Shared, Nodes::Two),
+            on(between[1], Form::Messages, Nodes::Two),
+        ]
+    })
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod mpis;
 mod npb;
 mod paper;
 mod rows;
+mod shared;
 mod sr;
 mod table;
 
@@ -174,7 +175,7 @@ fn measure(options: &Options, rows: &[Row]) -> Result<(), String> {
         return Err("no row has such a name (--list shows them all)".into());
     }
     let places = Places::new();
-    let needs_nodes = |row: &Row| row.id.starts_with("net/");
+    let needs_nodes = |row: &Row| row.id.starts_with("net/") || row.id.starts_with("shared/net-");
     let mut rows = rows.to_vec();
     if rows.iter().any(needs_nodes) && !rustix::process::geteuid().is_root() {
         eprintln!("bench: rows between nodes are left out: network namespaces need root");
@@ -305,12 +306,18 @@ fn loop_ns(results: &Results) -> Result<f64, String> {
 
 /// Runs a case once with one MPI.
 fn run(places: &Places, kind: Kind, case: &Case, quick: bool, ns_per_loop: f64) -> Run {
-    let args = case.arguments(quick, ns_per_loop);
+    let args = match shared::is_one(case) {
+        true => shared::arguments(kind, case),
+        false => case.arguments(quick, ns_per_loop),
+    };
     let cores = case.cores.min(usable_cores());
     let command = || mpis::command(places, kind, case, cores, &args);
     match case.way {
         Way::Once => {
             let ran = child::run(&mut command(), case.limit());
+            if ran.end == End::Well && shared::is_one(case) {
+                return Ok(shared::lines(&ran, case));
+            }
             lines(&ran, "")
         }
         // Ours run under a daemon, which is what lets them take turns.

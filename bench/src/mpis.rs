@@ -13,8 +13,9 @@ use std::{
 };
 
 use crate::{
-    cases::{self, Case, Nodes, Way},
+    cases::{self, Case, Form, Nodes, Way},
     child::{self, End},
+    shared,
 };
 
 /// Which one.
@@ -118,12 +119,13 @@ const C_FLAGS: [&str; 9] = [
 
 /// Makes sure that an MPI is there and its programs are compiled. The error is one line for the user.
 pub fn prepare(places: &Places, kind: Kind) -> Result<(), String> {
-    let (cxx, c): (Vec<Case>, Vec<Case>) = cases::all().into_iter().partition(|case| case.is_cxx);
-    let programs: BTreeSet<&str> = c.iter().map(|case| case.program).chain(["sr"]).collect();
+    let cases: Vec<Case> = cases::all().into_iter().filter(|case| case.is_for(kind)).collect();
+    let of = |form| cases.iter().filter(move |case| case.form == form).map(|case| case.program);
+    let programs: BTreeSet<&str> = of(Form::C).chain(["sr"]).collect();
     prepare_programs(places, kind, &programs)?;
-    let ours = cxx.iter().filter(|case| case.is_for(kind));
-    let programs: BTreeSet<&str> = ours.map(|case| case.program).collect();
-    programs.into_iter().try_for_each(|program| compile_cxx(places, &format!("bench/c/{program}.cpp")))
+    let programs: BTreeSet<&str> = of(Form::Cxx).collect();
+    programs.into_iter().try_for_each(|program| compile_cxx(places, &format!("bench/c/{program}.cpp")))?;
+    shared::prepare(places, kind)
 }
 
 /// The same with these programs of bench/c alone.
@@ -221,7 +223,15 @@ fn install(places: &Places, kind: Kind) -> Result<(), String> {
 /// `cores` are those the job may use. Ranks are bound to cores when there are enough of them; when not, each
 /// MPI gets what is fastest for it (bench/README.md).
 pub fn command(places: &Places, kind: Kind, case: &Case, cores: usize, args: &[String]) -> Command {
-    command_of(places, kind, case, cores, &places.programs(kind).join(case.program), args)
+    if case.form == Form::Threads {
+        return shared::threads(places, kind, case, args);
+    }
+    let program = if shared::is_one(case) {
+        shared::program(places, kind, case)
+    } else {
+        places.programs(kind).join(case.program)
+    };
+    command_of(places, kind, case, cores, &program, args)
 }
 
 /// The same of a program that stands elsewhere.

@@ -2,6 +2,7 @@
 //! reach.
 
 mod list;
+mod shared;
 
 use std::collections::BTreeMap;
 

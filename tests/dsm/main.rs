@@ -1,6 +1,7 @@
 //! The promises of shared memory with PARMACS macros, on one node and on virtual nodes. Between machines:
 //! `tests/machines`.
 
+mod forms;
 mod nests;
 mod rcop;
 mod udsm;

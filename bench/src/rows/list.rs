@@ -13,7 +13,7 @@ const MEETING_IN_TURNS: Limit = Limit::Times(3.0, SWITCH);
 const RTT: Limit = Limit::Line("what=rtt bytes=0");
 
 /// Takes a row: id, text, unit, where its figure comes from, the machine's limit, what ours must reach.
-type Add<'a> = dyn FnMut(&str, &str, &'static str, Source, Limit, Goal) + 'a;
+pub(super) type Add<'a> = dyn FnMut(&str, &str, &'static str, Source, Limit, Goal) + 'a;
 
 /// The rows of the table, in its order.
 pub fn all() -> Vec<Row> {
@@ -40,6 +40,7 @@ pub fn all() -> Vec<Row> {
         many_pending,
         between_nodes,
         windows_between_nodes,
+        super::shared::shared_memory,
     ];
     subjects.iter().for_each(|subject| subject(&mut add));
     rows
