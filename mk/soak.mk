@@ -37,6 +37,11 @@ soak-nests: dsm-plugin testing ## compile NESTS (10000) random loop nests with t
 soak-calls: dist ## end CALLS (10000) calls of services while server, clients and daemons are killed, each once (minutes)
 	TUTTI_CALLS=$(or $(CALLS),10000) $(CARGO) test -p tutti-tests --test machines -- --nocapture --ignored under_kills_soak
 
+# Ranks of a job on three machines that lose frames, one after the other from node to node.
+.PHONY: soak-moves
+soak-moves: dist ## move ranks MOVES (1000) times between machines that lose 1 % of all frames; no message is lost or doubled (minutes)
+	TUTTI_MOVES=$(or $(MOVES),1000) $(CARGO) test -p tutti-tests --test machines -- --nocapture --ignored move_soak
+
 .PHONY: soak-output
 soak-output: dist ## a submitted job writes 1 GiB into its file, once while each daemon is killed and replaced (2 GiB of disk; minutes)
 	@$(CARGO) test --quiet --package tutti-tests --test cluster -- --ignored --test-threads 1 gib

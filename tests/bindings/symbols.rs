@@ -48,7 +48,13 @@ fn wrapped() -> BTreeSet<(String, String)> {
 
 /// The native interface: what its headers declare.
 fn wanted_of_native() -> BTreeSet<(String, String)> {
-    declared(&["native/tutti.h", "native/tutti_board.h", "native/tutti_call.h", "native/tutti_dse.h"])
+    declared(&[
+        "native/tutti.h",
+        "native/tutti_board.h",
+        "native/tutti_call.h",
+        "native/tutti_dse.h",
+        "native/tutti_move.h",
+    ])
 }
 
 /// Functions that files of `bindings` declare.

@@ -48,6 +48,47 @@ fn machines_worker_moves_itself_from_node_to_node_and_loses_no_message() {
     assert!(ran.stdout.ends_with(&moved(3)) || ran.stdout.ends_with(&moved(2)), "{ran}");
 }
 
+/// Ranks of a job on three machines whose cables lose frames, so many moves.
+fn move_ranks_of_a_world(name: &str, moves: u32, limit: Duration) {
+    let terms = Terms::default().loss(1.0).seed(tutti_testkit::seed());
+    let plan = Lab::plan(3).cables(terms);
+    let Some(machines) = Machines::up_by(name, &plan, &["--lost-after", "20"]) else { return };
+    let program = machines.compile_by("mpicc", &["-ltutti"], "tests/processes/programs/moves.c");
+    let mut command = machines.launch(3, 3);
+    command.args(["--universe", "12"]).arg(&program).args(["ring", &moves.to_string(), "3"]);
+    let ran = run(&mut command, limit).expect_success();
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("moves are right\n", ""), "{ran}");
+}
+
+/// Each rank of MPI_COMM_WORLD moves from node to node, and no message is lost, doubled or out of order.
+// Paper: C24
+#[test]
+fn machines_ranks_of_a_world_move_from_node_to_node_and_lose_no_message() {
+    move_ranks_of_a_world("moves", 18, LIMIT * 2);
+}
+
+/// The example gives the same numbers wherever its ranks are.
+#[test]
+fn machines_ranks_that_evade_compute_what_others_do() {
+    let Some(machines) = Machines::up("evade", 2, &["--lost-after", "20"]) else { return };
+    let program = machines.compile_by("mpicc", &["-ltutti"], "examples/evade.c");
+    let sum = |moves: &str| {
+        let mut command = machines.launch(2, 2);
+        command.args(["--universe", "8"]).arg(&program).args(["120", moves]);
+        let ran = run(&mut command, LIMIT).expect_success();
+        let begin = format!("120 steps, {moves} moves: the sum is ");
+        ran.stdout.strip_prefix(&begin).unwrap_or_else(|| panic!("{moves} moves: {ran}")).to_owned()
+    };
+    assert_eq!(sum("4"), sum("1"));
+}
+
+#[test]
+#[ignore = "minutes: make soak-moves"]
+fn machines_ranks_of_a_world_move_soak() {
+    let moves = std::env::var("TUTTI_MOVES").ok().and_then(|moves| moves.parse().ok()).unwrap_or(1000);
+    move_ranks_of_a_world("moves-soak", moves, LIMIT * (4 + moves / 50));
+}
+
 #[test]
 fn machines_ports_and_names_connect_groups_of_a_job_on_three() {
     let Some(machines) = Machines::up("ports", 3, &[]) else { return };

@@ -28,7 +28,7 @@ fn compile(wrapper: &str, name: &str, folder: &Path) -> PathBuf {
 fn native_headers_compile_alone() {
     let scratch = Scratch::new("native-headers");
     let has_cxx = has_command_for_part(Need::Cxx, "c++");
-    for header in ["tutti.h", "tutti_board.h", "tutti_call.h", "tutti_dse.h"] {
+    for header in ["tutti.h", "tutti_board.h", "tutti_call.h", "tutti_dse.h", "tutti_move.h"] {
         for (compiler, language, standard) in [("cc", "c", "c11"), ("c++", "c++", "c++11")] {
             if language == "c++" && !has_cxx {
                 continue;

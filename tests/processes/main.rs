@@ -11,6 +11,7 @@ mod cluster_launches;
 #[allow(dead_code, reason = "each suite uses a part of it")]
 mod harness;
 mod launches;
+mod moves;
 
 use std::path::Path;
 use std::time::Duration;

@@ -24,6 +24,8 @@ mod dsm_calls;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dsm_keep;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod moving;
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod native;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod service;

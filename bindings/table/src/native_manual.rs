@@ -151,7 +151,7 @@ mod tests {
     fn native_man_pages_of_the_headers_describe_every_function() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../native");
         let mut described = 0;
-        for file in ["tutti.h", "tutti_board.h", "tutti_call.h", "tutti_dse.h"] {
+        for file in ["tutti.h", "tutti_board.h", "tutti_call.h", "tutti_dse.h", "tutti_move.h"] {
             let header = std::fs::read_to_string(folder.join(file)).unwrap();
             for group in groups(&header) {
                 assert!(group.comment.trim().len() > 10, "{file}: {group:?}");

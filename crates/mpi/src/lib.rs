@@ -31,6 +31,7 @@ pub mod info;
 mod initial_errhandler;
 mod invariant;
 mod lifecycle;
+pub mod moving;
 mod null_argument;
 pub mod partitioned;
 pub mod phase;

@@ -18,10 +18,12 @@ use crate::check::inspection::Inspect;
 use crate::check::leftovers;
 use crate::comm::HasComms;
 use crate::comm::calls;
+use crate::comm::spawn::SUCCESSOR;
 use crate::comm::{CONTEXTS_PER_COMM, Comm, Comms, Group};
 use crate::datatype::Types;
 use crate::engine::Engine;
 use crate::error::{Error, Result, check};
+use crate::moving;
 use crate::phase::{self, AFTER, BEFORE, RUNNING};
 use crate::process::waiting;
 use crate::process::{self, Guard, Process};
@@ -153,7 +155,9 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
     }
     let spawned = job.spawned().cloned();
     let world_context = spawned.as_ref().map_or(0, |spawned| spawned.context);
-    crate::info::remember_ranks(job.world().len());
+    if world_context != SUCCESSOR || spawned.is_none() {
+        crate::info::remember_ranks(job.world().len());
+    }
     let world = Rc::new(Group::new(job.world().to_vec()));
     let alone = Rc::new(Group::new(vec![job.rank() as u32]));
     let mut predefined_comms =
@@ -186,7 +190,13 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
     if let Some(spawned) = spawned
         && let Some(mut guard) = process::enter()
     {
-        calls::meet_parents(&mut guard, &spawned);
+        if spawned.context != SUCCESSOR {
+            calls::meet_parents(&mut guard, &spawned);
+        } else if !moving::take_over(&mut guard, &spawned) {
+            finish(guard);
+            // SAFETY: a status is given; nobody waits for this process.
+            unsafe { libc::exit(0) };
+        }
     }
     Ok(())
 }

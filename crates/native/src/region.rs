@@ -76,6 +76,11 @@ fn take(rank: &mut LockedRank, bytes: usize) -> Option<Mapping> {
     None
 }
 
+/// Whether this rank has opened anything to others.
+pub fn is_any_open() -> bool {
+    state().own.as_ref().is_some_and(|own| !own.open.is_empty())
+}
+
 /// Takes zeroed memory that may be opened.
 pub fn alloc(bytes: usize) -> *mut c_void {
     let Some(mut rank) = rank::enter() else { return std::ptr::null_mut() };

@@ -5,7 +5,7 @@
 //! world of their own ([`Job::world`]).
 
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tutti_rma::Process;
 use tutti_shm::arena::{self, Arena};
@@ -129,7 +129,7 @@ pub struct Job {
     /// World ranks of this node.
     numbers: Numbers,
     local_rank: usize,
-    world: Arc<[u32]>,
+    world: Arc<RwLock<Arc<[u32]>>>,
     clock: Clock,
     place: Arc<Place>,
     /// By what the processes of the other ranks of this node are found.
@@ -148,10 +148,10 @@ impl Job {
             layout: *place.segment.layout(),
             numbers: *place.segment.layout().numbers(),
             local_rank: place.local_rank as usize,
-            world: match &place.spawned {
+            world: Arc::new(RwLock::new(match &place.spawned {
                 Some(Spawned { ranks, .. }) => ranks[..].into(),
                 None => (0..geometry.world_ranks).collect(),
-            },
+            })),
             clock: Clock::over(place.page.take()),
             starter: Arc::new(place.starter.take().map_or_else(OnceLock::new, OnceLock::from)),
             found: Found::new(geometry.room() as usize),
@@ -178,15 +178,21 @@ impl Job {
         self.geometry.world_room() as usize
     }
 
-    /// The ranks of MPI_COMM_WORLD, in order: those that were started together with this one.
-    pub fn world(&self) -> &[u32] {
-        &self.world
+    /// The ranks of MPI_COMM_WORLD, in order: those that were started together with this one, or those that
+    /// have taken their places.
+    pub fn world(&self) -> Arc<[u32]> {
+        Arc::clone(&self.world.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Others have taken the places of ranks of MPI_COMM_WORLD: these are its ranks from now on.
+    pub fn renew_world(&self, ranks: &[u32]) {
+        *self.world.write().unwrap_or_else(PoisonError::into_inner) = ranks.into();
     }
 
     /// Place of this process in MPI_COMM_WORLD.
     pub fn world_place(&self) -> usize {
         let own = self.rank();
-        let place = self.world.iter().position(|rank| *rank as usize == own);
+        let place = self.world().iter().position(|rank| *rank as usize == own);
         place.expect("a process is in its own world")
     }
 

@@ -86,5 +86,5 @@ fn all_agree(job: &Job, mine: Mode) -> bool {
 /// Ranks whose mode is the job's: all that it began with on this node, and the world of this rank.
 fn began_with(job: &Job) -> impl Iterator<Item = usize> {
     let (here, world) = (*job.local_ranks(), job.world());
-    world.iter().map(|rank| *rank as usize).filter(move |rank| here.contains(*rank))
+    (0..world.len()).map(move |place| world[place] as usize).filter(move |rank| here.contains(*rank))
 }

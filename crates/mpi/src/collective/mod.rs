@@ -211,6 +211,7 @@ pub fn block(call: &mut (impl Progress + HasComms), comm: MPI_Comm) -> Option<Rc
 fn assign_block(call: &mut (impl Progress + HasComms), handle: MPI_Comm) -> Option<Rc<Block>> {
     let comm = call.comms().find(handle).ok()?;
     let (rank, group, context) = (comm.rank, comm.group.clone(), comm.context);
+    let has_first_block = context == 0 && !comm.collective.is_renewed;
     let between_groups = comm.remote.is_some();
     let without = between_groups
         || group.size() == 1
@@ -218,7 +219,7 @@ fn assign_block(call: &mut (impl Progress + HasComms), handle: MPI_Comm) -> Opti
         || crate::check_mode::is_on();
     let index = if without {
         block::NO_BLOCK
-    } else if context == 0 {
+    } else if has_first_block {
         state::WORLD_BLOCK as u32
     } else {
         let tag = call.comms_mut().find_mut(handle).ok()?.collective.next_tag(Call::Blocking);

@@ -49,6 +49,8 @@ pub struct State {
     /// count alike.
     schedules: [u32; 2],
     pub(super) place: Place,
+    /// Whether other processes have been members before.
+    pub(super) is_renewed: bool,
 }
 
 /// Where the operations of a communicator meet.
@@ -117,6 +119,22 @@ impl State {
         let count = &mut self.schedules[call as usize];
         *count = (*count + 1) & (i32::MAX >> 1) as u32;
         (*count << 1) as i32 | call as i32
+    }
+
+    /// State of a process that has become a member when all had counted so far.
+    pub fn resumed(schedules: [u32; 2]) -> Self {
+        State { schedules, place: Place::Unknown, is_renewed: true }
+    }
+
+    /// Other processes are members from now on: they will meet at another block.
+    pub fn renew(&mut self, job: &Job) {
+        self.release(job);
+        (self.place, self.is_renewed) = (Place::Unknown, true);
+    }
+
+    /// How many schedules this process has run, and how many it has started.
+    pub fn counts(&self) -> [u32; 2] {
+        self.schedules
     }
 
     /// Gives the block back; called once by every member, when it frees the communicator.

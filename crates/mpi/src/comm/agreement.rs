@@ -166,9 +166,17 @@ impl Meeting {
     }
 
     /// Sends numbers; gives the request while it is pending. `data` must stay until then.
-    pub(super) fn send_numbers(&self, call: &mut impl Progress, to: u32, data: &[u32]) -> Option<u32> {
+    pub(crate) fn send_numbers(&self, call: &mut impl Progress, to: u32, data: &[u32]) -> Option<u32> {
+        self.send_buffer(call, to, Buffer::contiguous(data.as_ptr().cast_mut().cast(), size_of_val(data)))
+    }
+
+    /// The same of bytes.
+    pub(crate) fn send_bytes(&self, call: &mut impl Progress, to: u32, data: &[u8]) -> Option<u32> {
+        self.send_buffer(call, to, Buffer::contiguous(data.as_ptr().cast_mut(), data.len()))
+    }
+
+    fn send_buffer(&self, call: &mut impl Progress, to: u32, buffer: Buffer) -> Option<u32> {
         call.meet_new_ranks();
-        let buffer = Buffer::contiguous(data.as_ptr().cast_mut().cast(), size_of_val(data));
         let (context, tag) = (self.context, self.tag);
         match call.engine_mut().send(Message { to, context, tag, buffer, mode: Mode::Standard }) {
             Started::Done => None,
@@ -176,11 +184,25 @@ impl Meeting {
         }
     }
 
+    /// Receives so many bytes.
+    ///
+    /// # Errors
+    /// As [`Meeting::broadcast`].
+    pub(crate) fn receive_bytes(&self, call: &mut impl Progress, from: u32, bytes: usize) -> Result<Vec<u8>> {
+        let mut data = vec![0; bytes];
+        let buffer = Buffer::contiguous(data.as_mut_ptr(), bytes);
+        let receive = Request::new(RequestKind::Receive, buffer, self.context, from as i32, self.tag);
+        let request = call.engine_mut().receive(receive);
+        let received = call.finish_request(request);
+        check(received.error == MPI_SUCCESS, received.error, || LOST.into())?;
+        Ok(data)
+    }
+
     /// Receives numbers, as many as come.
     ///
     /// # Errors
     /// As [`Meeting::broadcast`].
-    pub(super) fn receive_numbers(&self, call: &mut impl Progress, from: u32) -> Result<Vec<u32>> {
+    pub(crate) fn receive_numbers(&self, call: &mut impl Progress, from: u32) -> Result<Vec<u32>> {
         let (context, tag, source) = (self.context, self.tag, from as i32);
         let goal = Goal::Message { context, source, tag };
         let found =

@@ -33,6 +33,10 @@ use crate::wait_goal::{Goal, Outside};
 /// Names that every host has.
 const LOCAL_NAMES: [&[u8]; 3] = [b"localhost", b"127.0.0.1", b"::1"];
 
+/// Context of the world of a rank that is to take another one's place ([`crate::moving`]), until it has it:
+/// that of the job's first world, which no rank is started with that gets a world of its own.
+pub(crate) const SUCCESSOR: u32 = 0;
+
 /// A program that the user wants to be started.
 #[derive(Debug)]
 pub struct Wish {
@@ -73,7 +77,7 @@ pub(super) fn spawn(
 ) -> Result<Comm> {
     let mut failed = None;
     let words = if meeting.me == root {
-        let launched = wishes().and_then(|wishes| launch_wishes(call, &wishes, codes));
+        let launched = wishes().and_then(|wishes| launch_wishes(call, &wishes, None, codes));
         let (class, first, number) = match launched {
             Ok(Launched { first, number, codes: all }) => {
                 *codes = all;
@@ -103,8 +107,14 @@ pub(super) fn spawn(
     })
 }
 
-/// The root's part. On errors of single processes their codes are in `codes`.
-fn launch_wishes(call: &mut impl Progress, wishes: &[Wish], codes: &mut Codes) -> Result<Launched> {
+/// The root's part; without a context the new world gets a new one. On errors of single processes their codes
+/// are in `codes`.
+fn launch_wishes(
+    call: &mut impl Progress,
+    wishes: &[Wish],
+    context: Option<u32>,
+    codes: &mut Codes,
+) -> Result<Launched> {
     let job = &call.engine().job;
     let room = job.room_when_ended();
     let is_whole = job.is_whole();
@@ -126,7 +136,10 @@ fn launch_wishes(call: &mut impl Progress, wishes: &[Wish], codes: &mut Codes) -
         none_of(codes);
         return Err(error);
     }
-    let context = call.engine_mut().new_context()?;
+    let context = match context {
+        Some(context) => context,
+        None => call.engine_mut().new_context()?,
+    };
     // First with the room of ranks that are about to end: the starter waits for them. Then with what
     // there is room for now.
     let mut ranks = most;
@@ -177,6 +190,24 @@ fn ask_starter(call: &mut impl Progress, request: &Request) -> Result<Answer> {
     answer.map_err(failed)
 }
 
+/// Starts this program once more, on a node, to take this process's place: its number, and the way to it.
+///
+/// # Errors
+/// MPI_ERR_SPAWN when there is no such node, no room, or no such program there.
+pub(crate) fn launch_successor(call: &mut impl Progress, node: &[u8]) -> Result<(u32, Meeting)> {
+    let wish = Wish::of_this_program(node)?;
+    let Launched { first, number, .. } = launch_wishes(call, &[wish], Some(SUCCESSOR), &mut Codes::new())?;
+    let me = call.engine().world_rank();
+    Ok((first, Connection { from: me, number, is_behind: me > first }.meeting(me, first)))
+}
+
+/// The way of a new rank to the process that has started it.
+pub(crate) fn meeting_with_parent(call: &impl Progress, spawned: &Spawned) -> Meeting {
+    let Spawned { parent, number, .. } = *spawned;
+    let me = call.engine().world_rank();
+    Connection { from: parent, number, is_behind: parent > me }.meeting(me, parent)
+}
+
 /// Bridges to those who have started this process, from MPI_Init. What is made has no handle yet.
 ///
 /// # Errors
@@ -187,11 +218,7 @@ pub(super) fn meet_parents(
     group: Rc<Group>,
     spawned: &Spawned,
 ) -> Result<Comm> {
-    meeting.bridge(call, 0, group, |call| {
-        let Spawned { parent, number, .. } = *spawned;
-        let me = call.engine().world_rank();
-        Ok(Connection { from: parent, number, is_behind: parent > me }.meeting(me, parent))
-    })
+    meeting.bridge(call, 0, group, |call| Ok(meeting_with_parent(call, spawned)))
 }
 
 /// None is started: those that could have been are not either.
@@ -212,6 +239,20 @@ fn numbers(wishes: &[Wish], mut room: usize) -> Result<Vec<u32>> {
 }
 
 impl Wish {
+    /// Program of this process with its arguments, once.
+    fn of_this_program(node: &[u8]) -> Result<Wish> {
+        let failed = |error: std::io::Error| {
+            Error::new(MPI_ERR_SPAWN, format_args!("the program of this process is not known: {error}"))
+        };
+        let command = std::env::current_exe().map_err(failed)?.into_os_string().into_vec();
+        let line = std::fs::read("/proc/self/cmdline").map_err(failed)?;
+        let words = line.strip_suffix(&[0]).unwrap_or(&line).split(|byte| *byte == 0);
+        let arguments = words.skip(1).map(<[u8]>::to_vec).collect();
+        let mut hints = Info::default();
+        hints.set(b"host", node);
+        Ok(Wish { command, arguments, processes: 1, hints })
+    }
+
     /// How many processes, where there is room for so many.
     fn ranks(&self, room: usize) -> Result<u32> {
         let most = self.processes as u32;

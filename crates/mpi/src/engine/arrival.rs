@@ -4,7 +4,7 @@ use tutti_datatype::{Buffer, SignatureWord};
 use tutti_shm::envelope_ring::{Envelope, Message as RingMessage};
 
 use super::lanes::{Lane, SingleCopy, State};
-use super::message::{LOCAL_EAGER_BYTES_MAX, Message, Mode, finish_receive};
+use super::message::{LOCAL_EAGER_BYTES_MAX, Message, Mode, deliver_moved, finish_receive};
 use super::peer::{CARRIED_AT, CARRIES};
 use super::streams::{Sink, Stream};
 use super::unexpected_message::{Body, SHORT_BYTES, Unexpected};
@@ -162,6 +162,7 @@ impl Engine {
         match message.body {
             Body::Short(data) => self.deliver_held(from, &data[..message.bytes], index),
             Body::Long(data) => self.deliver_held(from, &data, index),
+            Body::Moved(data) => deliver_moved(&mut self.requests, &data, index),
             Body::Streaming(number) => self.redirect_sink(from, number, index),
             Body::Rendezvous { message: number, address } => {
                 if message.bytes > LOCAL_EAGER_BYTES_MAX {

@@ -12,6 +12,8 @@ mod posted_index;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use tutti_shm::unexpected::Root;
 
 use super::rtr::overlap;
@@ -375,6 +377,24 @@ impl Matching {
             self.unexpected.remove(from, at);
         }
         true
+    }
+
+    /// Takes the messages of these contexts and sources that no receive has taken, with their sources, those
+    /// of each in order.
+    pub(super) fn take_messages(
+        &mut self,
+        contexts: Range<u32>,
+        is_wanted: impl Fn(usize) -> bool,
+    ) -> Vec<(usize, Unexpected)> {
+        let mut taken = Vec::new();
+        for from in (0..self.unexpected.senders()).filter(|from| is_wanted(*from)) {
+            let messages = self.unexpected.of(from);
+            let places = messages.filter(|(_, message)| contexts.contains(&message.context));
+            for at in places.map(|(at, _)| at).collect::<Vec<_>>() {
+                taken.push((from, self.unexpected.remove(from, at)));
+            }
+        }
+        taken
     }
 
     /// Takes the message that a new receive matches.

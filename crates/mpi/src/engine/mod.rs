@@ -43,6 +43,7 @@ mod guests;
 mod lanes;
 mod matching;
 pub mod message;
+pub mod moved;
 pub mod names;
 pub(crate) mod numbered;
 mod owned;

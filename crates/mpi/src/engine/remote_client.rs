@@ -16,7 +16,7 @@ use super::arrival::{raise_answered, raise_unexpected};
 use super::counters::Counters;
 use super::far_receives::OFFERED;
 use super::matching::Matching;
-use super::message::{Mode, REMOTE_EAGER_BYTES_MAX, finish_receive};
+use super::message::{Mode, REMOTE_EAGER_BYTES_MAX, deliver_moved, finish_receive};
 use super::remote_state::{Accept, Cts, Inbound, Outgoing, Outlet, State, Target, send_record};
 use super::unexpected_message::{Body, SHORT_BYTES, Unexpected};
 use crate::events::{self, Event};
@@ -463,6 +463,7 @@ pub(super) fn deliver(
     match message.body {
         Body::Short(data) => deliver_held(state, requests, from, &data[..bytes], index),
         Body::Long(data) => deliver_held(state, requests, from, &data, index),
+        Body::Moved(data) => deliver_moved(requests, &data, index),
         Body::Streaming(number) => {
             let inbound = state.peers[from].inbound.as_mut().filter(|inbound| inbound.number == number);
             let inbound = inbound.expect("a streaming message is open until it is complete");

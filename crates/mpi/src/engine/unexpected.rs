@@ -364,7 +364,7 @@ fn is_for(message: &Unexpected, context: u32, tag: i32) -> bool {
 fn whereabouts(body: &Body, bytes: usize) -> (u8, u64, u64) {
     match body {
         Body::Short(data) => (EAGER, data.as_ptr().addr() as u64, bytes as u64),
-        Body::Long(data) => (EAGER, data.as_ptr().addr() as u64, bytes as u64),
+        Body::Long(data) | Body::Moved(data) => (EAGER, data.as_ptr().addr() as u64, bytes as u64),
         Body::Streaming(_) => (STREAM, 0, 0),
         Body::Rendezvous { .. } | Body::Local { .. } => (RTS, 0, 0),
         Body::Signed(_, body) => whereabouts(body, bytes),

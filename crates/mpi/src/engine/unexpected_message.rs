@@ -32,6 +32,8 @@ pub(super) enum Body {
     Rendezvous { message: u32, address: u64 },
     /// In our own memory: a send to self, with its request.
     Local { request: u32, buffer: Buffer },
+    /// Here, and no credit stands for them: the sender or the receiver has moved since.
+    Moved(Box<[u8]>),
     /// With what the sender says of its data, while the program is being checked.
     Signed(SignatureWord, Box<Body>),
 }
@@ -65,6 +67,23 @@ impl Body {
     /// Whether all its data are here.
     pub(super) fn is_whole(&self) -> bool {
         !matches!(self.plain(), Body::Streaming(_) | Body::Rendezvous { .. })
+    }
+
+    /// Whether its data come without being asked for.
+    pub(super) fn is_on_its_way(&self) -> bool {
+        matches!(self.plain(), Body::Streaming(_))
+    }
+
+    /// Data of the message, so many bytes.
+    ///
+    /// # Panics
+    /// When they are not here.
+    pub(super) fn into_data(self, bytes: usize) -> Box<[u8]> {
+        match self {
+            Body::Short(data) => data[..bytes].into(),
+            Body::Long(data) | Body::Moved(data) => data,
+            other => panic!("the data of a message are not here: {other:?}"),
+        }
     }
 
     /// Name by which it is asked for, if that is another thing than what it matches.

@@ -79,6 +79,11 @@ impl Files {
         Some((MPI_File(self.open.handle(index)), file.errhandler))
     }
 
+    /// Whether none is open.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// How many tasks keep shared pointers.
     pub fn servers(&self) -> usize {
         self.servers.len()

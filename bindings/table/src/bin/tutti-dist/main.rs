@@ -201,7 +201,7 @@ fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) ->
     tree.copy(&filter, "lib/libmpi_abi.so.1", 0o755)?;
     lay_out_shmem(source, &mut tree, &work)?;
     lay_out_parmacs(&source.join("bindings/dsm"), &mut tree, &work)?;
-    for header in ["tutti.h", "tutti_board.h", "tutti_call.h", "tutti_dse.h"] {
+    for header in ["tutti.h", "tutti_board.h", "tutti_call.h", "tutti_dse.h", "tutti_move.h"] {
         let text = read(&source.join("bindings/native").join(header))?;
         tree.file(&format!("include/{header}"), text.as_bytes(), 0o644)?;
         for (name, page) in native_manual::pages(header, &text, VERSION) {

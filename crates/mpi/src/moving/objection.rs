@@ -1,0 +1,48 @@
+//! Things of a rank that name ranks by their numbers in the job, or that a process cannot hand over: while
+//! one rank has such a thing, none moves.
+
+use crate::abi::MPI_THREAD_MULTIPLE;
+use crate::comm::Comm;
+use crate::process::Process;
+use crate::request::RequestKind;
+
+/// The first such thing, as the end of a sentence that begins with the rank.
+pub(super) fn of(process: &Process) -> Option<String> {
+    let Process { engine, comms, wins, files, env, .. } = process;
+    let first = [
+        (engine.job.starter().is_none(), "was started without mpiexec"),
+        (env.thread_level == MPI_THREAD_MULTIPLE, "has asked for MPI_THREAD_MULTIPLE"),
+        (!env.sessions.is_empty(), "has an open session (MPI_Session_finalize)"),
+        (wins.iter().next().is_some(), "has a window (MPI_Win_free)"),
+        (!files.is_empty(), "has an open file (MPI_File_close)"),
+        (comms.port_tasks() > 0, "has opened a port (MPI_Open_port)"),
+        (engine.may_have_guests(), "has been connected to another launch"),
+        (engine.extracted() > 0, "has a message of MPI_Mprobe that no MPI_Mrecv has taken"),
+    ];
+    let first = first.into_iter().find(|(holds, _)| *holds).map(|(_, what)| what.to_owned());
+    first
+        .or_else(|| comms.made().iter().next().map(|(_, comm)| of_communicator(comm)))
+        .or_else(|| (!comms.groups().is_empty()).then(|| "has a group (MPI_Group_free)".to_owned()))
+        .or_else(|| of_requests(process).map(str::to_owned))
+}
+
+fn of_communicator(comm: &Comm) -> String {
+    let name = String::from_utf8_lossy(&comm.name);
+    match (comm.remote.is_some(), &*name) {
+        (true, "") => "has an intercommunicator (MPI_Comm_disconnect)".into(),
+        (true, name) => format!("has the intercommunicator {name:?} (MPI_Comm_disconnect)"),
+        (false, "") => "has a communicator besides MPI_COMM_WORLD and MPI_COMM_SELF (MPI_Comm_free)".into(),
+        (false, name) => format!("has the communicator {name:?} (MPI_Comm_free)"),
+    }
+}
+
+fn of_requests(process: &Process) -> Option<&'static str> {
+    let (_, request) = process.engine.requests.iter().next()?;
+    Some(match request.kind {
+        RequestKind::Send => "has a send that is not completed (MPI_Isend, MPI_Bsend)",
+        RequestKind::Receive => "has a receive that is not completed (MPI_Irecv)",
+        RequestKind::Compound => "has a persistent or partitioned request (MPI_Request_free)",
+        RequestKind::Generalized => "has a generalized request (MPI_Grequest_complete)",
+        RequestKind::Collective => "has a collective operation that is not completed",
+    })
+}

@@ -1,0 +1,113 @@
+//! Ranks that move by themselves (`tutti_move.h`), on one node and on virtual ones; between machines they do
+//! in tests/machines.
+
+use std::path::{Path, PathBuf};
+
+use tutti_testkit::await_that;
+use tutti_tests::{Ran, Scratch, compile_by, program, run};
+
+use super::{LIMIT, is_running};
+
+fn compile(scratch: &Scratch) -> PathBuf {
+    compile_by("mpicc", &["-ltutti"], "tests/processes/programs/moves.c", scratch.path())
+}
+
+/// A job of so many ranks on so many nodes, with room for so many.
+#[track_caller]
+fn run_job(moves: &Path, (ranks, nodes, universe): (u32, u32, u32), words: &[&str]) -> Ran {
+    let mut mpiexec = program("mpiexec");
+    let numbers = [nodes, universe, ranks].map(|number| number.to_string());
+    mpiexec.args(["--universe", &numbers[1], "-n", &numbers[2]]);
+    if nodes > 1 {
+        mpiexec.args(["--virtual-nodes", &numbers[0]]);
+    }
+    run(mpiexec.arg(moves).args(words), LIMIT)
+}
+
+#[track_caller]
+fn expect_right(moves: &Path, job: (u32, u32, u32), words: &[&str]) {
+    let ran = run_job(moves, job, words).expect_success();
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("moves are right\n", ""), "{job:?} {words:?}: {ran}");
+}
+
+/// Messages between all pairs wait over each move, and each arrives once, in order.
+// Paper: C24
+#[test]
+fn moves_of_ranks_keep_rank_state_and_messages() {
+    let scratch = Scratch::new("moves-ring");
+    let moves = compile(&scratch);
+    for (job, nodes) in [((1, 1, 4), "1"), ((3, 1, 8), "1"), ((2, 2, 8), "2"), ((3, 3, 12), "3")] {
+        expect_right(&moves, job, &["ring", "9", nodes]);
+    }
+}
+
+#[test]
+fn moves_of_all_ranks_at_once_keep_their_messages() {
+    let scratch = Scratch::new("moves-all");
+    let moves = compile(&scratch);
+    for (job, nodes) in [((3, 1, 12), "1"), ((3, 3, 15), "3")] {
+        expect_right(&moves, job, &["all", "3", nodes]);
+    }
+}
+
+#[test]
+fn moves_hand_over_states_of_any_length() {
+    let scratch = Scratch::new("moves-large");
+    let moves = compile(&scratch);
+    for bytes in ["0", "1", "3000001"] {
+        expect_right(&moves, (2, 1, 6), &["large", bytes]);
+    }
+    expect_right(&moves, (2, 2, 6), &["large", "300001"]);
+}
+
+#[test]
+fn moves_are_refused_by_name_and_all_is_as_before() {
+    let scratch = Scratch::new("moves-refused");
+    let moves = compile(&scratch);
+    for job in [(2, 1, 6), (2, 2, 6)] {
+        let mut mpiexec = program("mpiexec");
+        let [nodes, ranks] = [job.1, job.0].map(|number: u32| number.to_string());
+        mpiexec.args(["--universe", "6", "-n", &ranks, "--virtual-nodes", &nodes]).arg(&moves);
+        let ran = run(mpiexec.arg("refused").current_dir(scratch.path()), LIMIT).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("moves are right\n", ""), "{job:?}: {ran}");
+    }
+    expect_right(&moves, (2, 1, 6), &["gone"]);
+}
+
+#[test]
+fn moves_without_room_are_refused_and_all_is_as_before() {
+    let scratch = Scratch::new("moves-full");
+    let moves = compile(&scratch);
+    let ran = run_job(&moves, (2, 2, 2), &["status", "0"]);
+    assert!(ran.code() != 0 && ran.stdout.contains("rank 0 has no successor: "), "{ran}");
+    assert!(ran.stdout.contains("room for 2 in all"), "{ran}");
+}
+
+#[test]
+fn status_of_a_rank_that_has_moved_is_that_of_the_job() {
+    let scratch = Scratch::new("moves-status");
+    let moves = compile(&scratch);
+    for job in [(2, 1, 6), (2, 2, 6)] {
+        let ran = run_job(&moves, job, &["status", "7"]);
+        assert_eq!((ran.code(), ran.stderr.lines().count()), (7, 1), "{job:?}: {ran}");
+    }
+}
+
+#[test]
+fn rank_that_is_killed_around_its_move_ends_the_job() {
+    let scratch = Scratch::new("moves-killed");
+    let moves = compile(&scratch);
+    for job in [(2, 1, 6), (2, 2, 6)] {
+        let ran = run_job(&moves, job, &["killed", "successor"]);
+        assert_eq!((ran.code(), ran.stderr.lines().count()), (137, 1), "{job:?}: {ran}");
+    }
+    let seed = tutti_testkit::seed();
+    for which in 0..6 {
+        let job = if which % 2 == 0 { (2, 1, 6) } else { (2, 2, 6) };
+        let when = (seed.wrapping_add(which * 3331) % 20_000).to_string();
+        let ran = run_job(&moves, job, &["killed", "mover", &when]);
+        // It may have left before.
+        assert!([0, 137].contains(&ran.code()), "{job:?}, {when} us: {ran}");
+        await_that("nothing of it is left", || !is_running(&moves));
+    }
+}
