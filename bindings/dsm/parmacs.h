@@ -76,10 +76,12 @@ void *tutti_dsm_malloc_update(size_t bytes, const char *file, unsigned line);
 #define TUTTI_FREE(address, ...) { tutti_dsm_free((void *)(address), __FILE__, __LINE__); }
 #define G_PAGES(operation, runs, count, attributes) \
     { tutti_dsm_pages(operation, runs, (size_t)(count), attributes, __FILE__, __LINE__); }
-#define NU_MALLOC(...) TUTTI_NU_MALLOC(__VA_ARGS__, 0)
-#define TUTTI_NU_MALLOC(bytes, ...) malloc((size_t)(bytes));
-#define NU_FREE(...) TUTTI_NU_FREE(__VA_ARGS__, 0)
-#define TUTTI_NU_FREE(address, ...) { free((void *)(address)); }
+#define G_MALLOC_F(...) TUTTI_MALLOC_F(__VA_ARGS__, 0)
+#define TUTTI_MALLOC_F(bytes, ...) tutti_dsm_malloc((size_t)(bytes), __FILE__, __LINE__)
+/* The same, from the memory near a processor where there is such. */
+#define NU_MALLOC(...) TUTTI_MALLOC(__VA_ARGS__, 0)
+#define NU_MALLOC_F(...) TUTTI_MALLOC_F(__VA_ARGS__, 0)
+#define NU_FREE(...) TUTTI_FREE(__VA_ARGS__, 0)
 
 /* Locks. */
 #define LOCKINIT(lock) { (lock).word = tutti_dsm_make(1, __FILE__, __LINE__); }

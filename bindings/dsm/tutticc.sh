@@ -6,6 +6,8 @@ dsm=            # adsm: the plugin makes notes of stores; udsm: it checks loads,
 switches=       # of the plugin
 compiles=no     # whether anything is compiled here
 strangers=      # objects that make no notes
+fixed=$link     # Functions and variables have the same address on all ranks: pointers to them may be shared. Empty: not asked for
+[ $link = yes ] || fixed=
 for arg do
     shift
     case $arg in
@@ -43,13 +45,20 @@ for arg do
             name=${name%.[cC]}
             folder=.
             case $arg in */*) folder=${arg%/*} ;; esac
-            mkdir "$translated/$count" || exit 1
-            m4 -s -Ulen -Uindex -- "$macros" "$arg" >"$translated/$count/$name.c" || exit 1
-            # Headers of the source that use the macros, too: they are found beside it.
+            parts=$translated/$count/parts
+            mkdir -p "$parts" || exit 1
+            # Headers of the source that use the macros, too: m4 finds them as they are (include), the compiler beside it.
             for header in "$folder"/*.h.in; do
                 [ -r "$header" ] || continue
                 beside=${header##*/}
-                m4 -s -Ulen -Uindex -- "$macros" "$header" >"$translated/$count/${beside%.in}" || exit 1
+                cp -- "$header" "$parts/${beside%.in}" || exit 1
+            done
+            translate() { m4 -s -Ulen -Uindex -I "$parts" -- "$macros" "$1"; }
+            translate "$arg" >"$translated/$count/$name.c" || exit 1
+            for header in "$folder"/*.h.in; do
+                [ -r "$header" ] || continue
+                beside=${header##*/}
+                translate "$header" >"$translated/$count/${beside%.in}" || exit 1
             done
             compiles=yes
             set -- "$@" -iquote "$folder" "$translated/$count/$name.c"
@@ -58,6 +67,7 @@ for arg do
         compiles=yes
         ;;
     -flto=thin) thin=$arg ;;
+    -pie | -shared) fixed= ;;
     -) compiles=yes ;;
     -*) ;;
     *.c | *.i | *.cc | *.cpp | *.cxx | *.c++ | *.ii | *.bc | *.ll) compiles=yes ;;

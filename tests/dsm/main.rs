@@ -130,7 +130,12 @@ fn dsm_processes_are_created_one_by_one_and_no_more_than_are_asked_for() {
     let scratch = Scratch::new("dsm-each");
     let compiled = compile("tests/dsm/programs/each.c", &scratch);
     for (processes, ranks, nodes) in [(3, 3, 1), (3, 3, 3), (2, 4, 1), (2, 4, 4), (1, 2, 2)] {
-        let ran = launch(&compiled, ranks, nodes, &[&processes.to_string()]).expect_success();
+        let mut command = program("mpiexec");
+        command.env("TUTTI_STATS", "json").args(["-n", &ranks.to_string()]);
+        command.args(["--virtual-nodes", &nodes.to_string()]).arg(&compiled).arg(processes.to_string());
+        let ran = run(&mut command, LIMIT).expect_success();
+        let messages = sum_of(&ran.stderr, "messages");
+        assert!(messages < 500, "main asks nobody for its lock while it is alone: {ran}");
         let sum = processes * (processes + 1) / 2;
         assert_eq!(
             ran.stdout,
@@ -164,6 +169,20 @@ fn dsm_condition_variables_lose_no_signal() {
                 format!("conditions: {taken} taken, sum right, {ranks} passed, {turns} turns\n"),
                 "{ran}"
             );
+        }
+    }
+}
+
+#[test]
+fn dsm_pointers_to_functions_and_constants_hold_on_all_ranks() {
+    let scratch = Scratch::new("dsm-pointers");
+    let source = "tests/dsm/programs/pointers.c";
+    // With notes, where the compiler is there, and without.
+    for compiled in [compile_twin(source, &scratch), compile(source, &scratch)] {
+        for (ranks, nodes) in [(4, 1), (2, 2), (4, 2)] {
+            let ran = launch(&compiled, ranks, nodes, &[&ranks.to_string()]).expect_success();
+            let sum = if ranks == 4 { 60 } else { 10 };
+            assert_eq!(ran.stdout, format!("pointers: {ranks} processes, sum {sum}, 0 wrong\n"), "{ran}");
         }
     }
 }
@@ -262,9 +281,11 @@ fn dsm_report_names_the_lines_that_cause_traffic() {
 }
 
 /// Cases of `wrong.c`, and what is said about each on one node and on two.
-const WRONG: [(&str, &str); 19] = [
+const WRONG: [(&str, &str); 21] = [
     ("create", "CREATE of 9 processes, but the job has 2 ranks: start it with -n 9"),
     ("free", "G_FREE of an address that G_MALLOC has not given, or that is free already"),
+    ("heap", "free: G_FREE of an address that G_MALLOC has not given, or that is free already"),
+    ("longer", "realloc of shared memory at 0x2000"),
     ("unlock", "gives back lock "),
     ("other", ", which rank 0 holds"),
     ("munmap", "munmap of shared memory at 0x2000"),
@@ -311,6 +332,12 @@ fn dsm_wrong_programs_end_with_one_line_that_says_why() {
     one_line_is_said(&compiled, 2, "library", library);
     one_line_is_said(&compiled, 2, "beyond", "of shared memory, which is in no block: ");
     one_line_is_said(&compiled, 2, "child", "a child of a rank touches shared memory, which is not its own");
+    one_line_is_said(
+        &compiled,
+        2,
+        "alone",
+        " touches address 0x0, where it has no memory, by the instruction at 0x",
+    );
     one_line_is_said(&compiled, 2, "thread", "a second thread of a rank touches shared memory");
 }
 
@@ -329,6 +356,9 @@ fn dsm_check_names_the_lines_of_a_data_race_and_nothing_in_right_programs() {
     let ran = checked(&compiled, "2", &["race"]);
     let said = ran.stderr.lines().find(|line| line.contains("data race: rank ")).unwrap_or_default();
     assert!(!ran.status.success() && said.matches("wrong.c:").count() == 2, "{ran}");
+    let ran = checked(&compiled, "2", &["spin"]);
+    let said = ran.stderr.lines().find(|line| line.contains(" spins on byte ")).unwrap_or_default();
+    assert!(!ran.status.success() && said.matches("wrong.c:").count() == 1, "{ran}");
     for (source, arguments) in PROGRAMS {
         let compiled = compile(source, &scratch);
         let with = |ranks: &str| arguments.iter().map(|word| word.replace('%', ranks)).collect::<Vec<_>>();
@@ -395,11 +425,13 @@ fn tutticc_names_a_macro_that_it_does_not_know_and_a_missing_file() {
 #[test]
 fn tutticc_takes_headers_with_macros_and_what_other_sets_have() {
     let scratch = Scratch::new("dsm-headers");
-    let [header, source] = ["box.h.in", "box.c.in"].map(|name| scratch.path().join(name));
+    let [header, inner, source] =
+        ["box.h.in", "inner.h.in", "box.c.in"].map(|name| scratch.path().join(name));
+    std::fs::write(&inner, "struct inner {\n    PAUSEDEC(pause)\n};\n").expect("a file");
     std::fs::write(&header, "struct box {\n    LOCKDEC(lock)\n    CONDVARDEC(full)\n    long size;\n};\n")
         .expect("a file");
-    let text = "#define _GNU_SOURCE\n#include <stdio.h>\n#include <string.h>\n#include \"box.h\"\nMAIN_ENV\n\
-        int main(void) {\n    struct box *box;\n    MAIN_INITENV(, 1000,)\n    \
+    let text = "#define _GNU_SOURCE\n#include <stdio.h>\n#include <string.h>\n#include \"box.h\"\ninclude(inner.h)\nMAIN_ENV\n\
+        int main(void) {\n    struct box *box;\n    struct inner inner;\n    PAUSEINIT(inner.pause)\n    SETPAUSE(inner.pause)\n    MAIN_INITENV(, 1000,)\n    \
         box = (struct box *)G_MALLOC(sizeof *box + PAGE_SIZE, 1)\n    LOCKINIT(box->lock)\n    \
         CONDVARINIT(box->full)\n    SPLASH3_ROI_BEGIN();\n    box->size = basename(\"a/bc\")[0];\n    \
         RELEASE_FENCE();\n    SPLASH3_ROI_END();\n    printf(\"box: %ld\\n\", box->size);\n    MAIN_END\n}\n";

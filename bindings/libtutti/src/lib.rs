@@ -22,6 +22,8 @@ mod dsm;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dsm_calls;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod dsm_heap;
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dsm_keep;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod moving;

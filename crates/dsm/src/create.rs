@@ -40,7 +40,11 @@ pub fn create(function: Function, count: i64, site: Site<'_>) {
     }
     open_heap();
     replay::create(first, if count == 0 { end } else { ranks }, count);
-    process::with(|running| running.processes.created = end - 1);
+    let held = process::with(|running| {
+        running.processes.created = end - 1;
+        std::mem::take(&mut running.held)
+    });
+    held.into_iter().for_each(|lock| object::lock_number(lock, site));
     (first..end).for_each(|rank| object::set_flag(rank as u64, site));
     executor::mark_part(false);
     if count > 0 {

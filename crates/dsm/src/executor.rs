@@ -15,6 +15,9 @@
 //! looks at the network and at nothing else: it runs in the handler of faults too, so no function of the
 //! program may run.
 
+mod counts;
+mod spinning;
+
 use std::cell::{RefCell, UnsafeCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -32,12 +35,13 @@ use tutti_shm::report::{Wait, What};
 use crate::arena::Arena;
 use crate::core::member::{Asked, Counters, Goal, Member, Port, Sent, Touch};
 use crate::core::message::KINDS;
-use crate::core::unit::Placement;
+use crate::core::unit::{Placement, UNIT_BYTES};
 use crate::core::violation::Violation;
 use crate::mates::Mail;
-use crate::sites::Costs;
 use crate::size::Wishes;
+use crate::spin::Spins;
 use crate::{failure, nap, note, sites};
+pub(crate) use counts::{All, COUNTS, costs, counted, mark_part};
 
 /// Where the last differences to a rank end, and whether it was asked to acknowledge them.
 type Handed = Option<(Mark, bool)>;
@@ -58,6 +62,8 @@ struct State {
     part: [Option<All>; 2],
     /// Counts as they were when the fault began that is under way.
     before: Counters,
+    /// Loops that wait, where they are looked for.
+    spins: Option<Spins>,
 }
 
 /// Counts of what has gone to other ranks.
@@ -66,11 +72,6 @@ struct Sending {
     records: u64,
     bytes: u64,
 }
-
-/// Number of counts of a rank.
-pub(crate) const COUNTS: usize = 26;
-/// Counts of a rank, in the order of their names (`crate::statistics`).
-pub(crate) type All = [u64; COUNTS];
 
 /// Faults of the program that came by a signal.
 static SIGNALS: AtomicU64 = AtomicU64::new(0);
@@ -216,6 +217,7 @@ fn end_by(violation: &Violation) -> ! {
             let [first, second] = [race.first, race.second].map(|stamp| sites::line_of(stamp.site));
             failure::end(format_args!("{violation}: {first}, {second}"))
         }
+        Violation::Spin { site, .. } => failure::end(format_args!("{violation}: {}", sites::line_of(*site))),
         Violation::Unnoted { site, .. } => {
             failure::end(format_args!("{violation}; noted stores: {}", sites::line_of(*site)))
         }
@@ -314,7 +316,20 @@ pub(crate) fn register(
     let state = unsafe { &mut *STATE.0.get() };
     let marks = vec![None; ranks];
     let (sent, part, before) = (Sending::default(), [None; 2], member.counters());
-    *state = Some(State { member, arena, router, route, marks, record_bytes_max, mail, sent, part, before });
+    let spins = None;
+    *state = Some(State {
+        member,
+        arena,
+        router,
+        route,
+        marks,
+        record_bytes_max,
+        mail,
+        sent,
+        part,
+        before,
+        spins,
+    });
 }
 
 /// Whether this rank has a member: the job is on several nodes.
@@ -326,7 +341,11 @@ pub fn is_on(rank: &LockedRank) -> bool {
 
 /// Begins a call and waits until it is over; what it gives. None: there is no shared memory any more.
 pub fn call(begin: impl FnOnce(&mut Member)) -> Option<u64> {
-    call_with(|state| begin(&mut state.member), |state| state.member.value())
+    let begin = |state: &mut State| {
+        state.spins.iter_mut().for_each(Spins::note_call);
+        begin(&mut state.member);
+    };
+    call_with(begin, |state| state.member.value())
 }
 
 /// Counts a fault that came by a signal.
@@ -334,8 +353,23 @@ pub(crate) fn count_signal() {
     SIGNALS.fetch_add(1, Relaxed);
 }
 
-/// Handles a fault of the instruction at an address; false: there is no shared memory any more.
-pub(crate) fn handle_fault(unit: u32, touch: Touch, address: usize) -> bool {
+/// Handles a fault of the instruction at an address on a byte of the arena; false: there is no shared memory
+/// any more.
+pub(crate) fn handle_fault(offset: usize, touch: Touch, address: usize) -> bool {
+    let unit = (offset / UNIT_BYTES) as u32;
+    let suspect = spinning::note_access(offset, touch, address);
+    if suspect.is_some() {
+        // Nobody's stores are heard of by it; the fault brings the page again.
+        call_with(|state| state.member.begin_invalidate(vec![unit]), |_| ());
+    }
+    let is_there = handle_access(unit, touch, address);
+    if let Some(before) = suspect {
+        spinning::judge(offset, before, address);
+    }
+    is_there
+}
+
+fn handle_access(unit: u32, touch: Touch, address: usize) -> bool {
     let begin = |state: &mut State| {
         let place = state.arena.sites.place_of(address);
         if let Touch::Store(_) = touch {
@@ -354,13 +388,6 @@ pub(crate) fn handle_fault(unit: u32, touch: Touch, address: usize) -> bool {
         costs.twins += after.twins - before.twins;
     };
     call_with(begin, end).is_some()
-}
-
-/// Costs of the program's instructions.
-pub(crate) fn costs() -> Vec<Costs> {
-    let Some(_rank) = rank::enter() else { return Vec::new() };
-    // SAFETY: the lock is ours.
-    unsafe { state() }.map_or_else(Vec::new, |state| state.arena.sites.costs().to_vec())
 }
 
 fn call_with<T>(begin: impl FnOnce(&mut State), end: impl FnOnce(&mut State) -> T) -> Option<T> {
@@ -427,11 +454,18 @@ pub fn with_member<T>(action: impl FnOnce(&mut Member) -> T) -> Option<T> {
     unsafe { state() }.map(|state| action(&mut state.member))
 }
 
-/// Takes all permissions of the arena away: from now on accesses fault.
+/// Takes all permissions of the arena away: from now on accesses fault. In a job that is checked, loops that
+/// wait are looked for from here on.
 pub(crate) fn close_arena() -> std::io::Result<()> {
     let Some(_rank) = rank::enter() else { return Ok(()) };
     // SAFETY: the lock is ours.
-    unsafe { state() }.map_or(Ok(()), |state| state.arena.close())
+    let Some(state) = (unsafe { state() }) else { return Ok(()) };
+    state.arena.close()?;
+    if state.member.is_checked() {
+        state.spins = Some(Spins::default());
+        spinning::begin()?;
+    }
+    Ok(())
 }
 
 /// Code that makes no notes is about to run: its stores have to fault. Compiled code calls this.
@@ -455,43 +489,5 @@ pub fn cover() {
     // SAFETY: the lock is ours.
     if let Some(state) = unsafe { state() } {
         state.member.cover(&mut state.arena);
-    }
-}
-
-impl State {
-    fn named(&self) -> [(&'static str, u64); COUNTS] {
-        let datagrams = self.router.borrow().traffic().out;
-        let Sending { records, bytes } = self.sent;
-        let sent = [
-            ("signals", SIGNALS.load(Relaxed)),
-            ("naps", nap::count()),
-            ("records", records),
-            ("bytes", bytes),
-            ("datagrams", datagrams),
-        ];
-        let mut all = note::counters().named().into_iter().chain(self.member.counters().named()).chain(sent);
-        std::array::from_fn(|_| all.next().expect("a count for each place"))
-    }
-}
-
-/// Counts of this rank with their names, and those of the parallel part of its program alone.
-pub(crate) fn counted() -> Option<([&'static str; COUNTS], All, All)> {
-    let _rank = rank::enter()?;
-    // SAFETY: the lock is ours.
-    let state = unsafe { state() }?;
-    let named = state.named();
-    let (names, now) = (named.map(|(name, _)| name), named.map(|(_, count)| count));
-    let [first, last] = state.part;
-    let last = last.unwrap_or(now);
-    let part = first.map_or([0; COUNTS], |first| std::array::from_fn(|place| last[place] - first[place]));
-    Some((names, now, part))
-}
-
-/// The parallel part of the program begins here, or ends.
-pub(crate) fn mark_part(is_end: bool) {
-    let Some(_rank) = rank::enter() else { return };
-    // SAFETY: the lock is ours.
-    if let Some(state) = unsafe { state() } {
-        state.part[usize::from(is_end)] = Some(state.named().map(|(_, count)| count));
     }
 }

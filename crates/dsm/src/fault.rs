@@ -27,6 +27,8 @@ static KNOWN_ENDS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 static UPDATED_FROM: AtomicU32 = AtomicU32::new(u32::MAX);
 /// The thread that may touch the arena.
 static THREAD: AtomicI32 = AtomicI32::new(0);
+/// Number of the rank.
+static RANK: AtomicUsize = AtomicUsize::new(0);
 /// The process that may.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Action of the program on SIGSEGV elsewhere.
@@ -40,7 +42,8 @@ unsafe impl Sync for Action {}
 
 /// From now on faults in so many bytes of the arena are handled, in the calling thread. A part of it for
 /// blocks whose stores go to all copies begins at a unit.
-pub(crate) fn install(bytes: usize, updated_from: u32) -> std::io::Result<()> {
+pub(crate) fn install(rank: usize, bytes: usize, updated_from: u32) -> std::io::Result<()> {
+    RANK.store(rank, Ordering::Relaxed);
     UPDATED_FROM.store(updated_from, Ordering::Relaxed);
     let stack = os::map_anywhere(STACK_BYTES)?;
     THREAD.store(os::thread(), Ordering::Relaxed);
@@ -155,7 +158,7 @@ pub(crate) fn serve(offset: usize, is_write: bool, instruction: usize) {
         true => Touch::Store(Store::Unnoted),
         false => Touch::Load,
     };
-    if !executor::handle_fault(unit, touch, instruction) {
+    if !executor::handle_fault(offset, touch, instruction) {
         failure::end(format_args!(
             "shared memory is touched at {:#x} after its end, or in a child of a rank",
             BASE + offset
@@ -191,6 +194,18 @@ fn instruction(context: *mut c_void) -> usize {
     address
 }
 
+/// Says where the program touches what is no memory of it. A pointer to private memory of another process
+/// leads there, and one that another process alone has set.
+fn say_end(address: usize, instruction: usize) {
+    let (file, place) = os::place_of(instruction);
+    let file = file.and_then(|file| file.to_str().ok()).unwrap_or("?");
+    let rank = RANK.load(Ordering::Relaxed);
+    failure::say_in_handler(format_args!(
+        "rank {rank} touches address {address:#x}, where it has no memory, by the instruction at {place:#x} of {file}; \
+         variables of C and memory of malloc are of one process alone: what processes share comes from G_MALLOC"
+    ));
+}
+
 /// A fault that is none of ours.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: see `Action`. A function that the program has set is called as the kernel would.
@@ -209,6 +224,10 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
                 }
             }
             _ => {
+                // A signal that a process has sent is about no access.
+                if (*info).si_code > 0 {
+                    say_end((*info).si_addr().addr(), instruction(context));
+                }
                 // The access is repeated, and ends the process.
                 libc::signal(signal, libc::SIG_DFL);
             }

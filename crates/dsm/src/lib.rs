@@ -21,6 +21,7 @@
 //! | [`site`] | a line of the program |
 //! | [`checked`] | loads and stores that compiled code checks before they happen |
 //! | `states` | the state of each page as that code sees it |
+//! | `spin` | loops that wait for an ordinary variable, in a job that is checked |
 //! | [`keep`] | what a program must not take away: mappings, descriptors |
 //! | [`present`] | shared memory in calls of the system |
 //! | [`sites`] | instructions of the program that cause traffic |
@@ -53,6 +54,7 @@ pub mod replay;
 pub mod site;
 pub mod sites;
 pub mod size;
+mod spin;
 pub mod start;
 mod states;
 mod statistics;

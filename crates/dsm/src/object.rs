@@ -16,8 +16,9 @@ use crate::core::member::Member;
 use crate::core::unit::{LARGE_BYTES, Run, UNIT_BYTES};
 use crate::core::violation::Violation;
 use crate::node::{OBJECTS_MAX, Words};
-use crate::process::{self, Running, Stage, Way};
+use crate::process::{self, Running, Stage, Way, running};
 use crate::site::Site;
+use crate::size::BYTES_MAX;
 use crate::{executor, failure, fault};
 
 /// Bits of a word that hold the number; the mark stands above.
@@ -128,6 +129,10 @@ pub fn lock(word: u64, site: Site<'_>) {
 
 /// Takes a lock by its number.
 pub(crate) fn lock_number(lock: u64, site: Site<'_>) {
+    let is_taken = process::with(|running| running.is_alone().then(|| running.lock_alone(lock)));
+    if let Some(taken) = is_taken {
+        return taken.unwrap_or_else(|violation| failure::end(format_args!("{site}: {violation}")));
+    }
     run(site, |words| words.lock(lock), |member| member.begin_lock(lock));
 }
 
@@ -138,6 +143,10 @@ pub fn unlock(word: u64, site: Site<'_>) {
 
 /// Gives a lock back by its number.
 pub(crate) fn unlock_number(lock: u64, site: Site<'_>) {
+    let is_given = process::with(|running| running.is_alone().then(|| running.unlock_alone(lock)));
+    if let Some(given) = is_given {
+        return given.unwrap_or_else(|violation| failure::end(format_args!("{site}: {violation}")));
+    }
     run(site, |words| words.unlock(lock), |member| member.begin_unlock(lock));
 }
 
@@ -262,6 +271,26 @@ fn allocate_by_words(
 
 fn units_of(bytes: u64) -> u32 {
     bytes.div_ceil(UNIT_BYTES as u64) as u32
+}
+
+/// Whether an address is one of shared memory.
+pub fn is_shared(address: usize) -> bool {
+    (BASE..BASE + BYTES_MAX as usize).contains(&address)
+}
+
+/// `free` of shared memory: other sets of macros take it from `malloc`. Behind the end of the job it is
+/// nobody's.
+pub fn free_as_private(address: usize) {
+    if running().is_some() {
+        free(address, Site { file: "free", line: 0 });
+    }
+}
+
+/// `realloc` of shared memory.
+pub fn refuse_realloc(address: usize) -> ! {
+    failure::end(format_args!(
+        "realloc of shared memory at {address:#x}: a block keeps its length; take another one by G_MALLOC and copy"
+    ));
 }
 
 /// Copies of the units that lie in these ranges of the arena go away; what this rank has stored there goes

@@ -6,6 +6,9 @@ use std::io;
 
 use crate::core::member::Access;
 
+/// Where the head of a file of code says which kind it is.
+const ELF_TYPE_AT: usize = 16;
+
 fn check(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -100,6 +103,18 @@ pub(crate) fn object_of(address: usize) -> (Option<&'static std::ffi::CStr>, usi
         }
         (Some(std::ffi::CStr::from_ptr(info.dli_fname)), info.dli_fbase.expose_provenance())
     }
+}
+
+/// The file of an address, and the address by which its debug information knows the place: it is the same
+/// where the file says where it lies (`-no-pie`).
+pub(crate) fn place_of(address: usize) -> (Option<&'static std::ffi::CStr>, usize) {
+    let (file, base) = object_of(address);
+    if file.is_none() {
+        return (None, address);
+    }
+    // SAFETY: a file is mapped from its head on, which has so many bytes.
+    let kind = unsafe { pointer(base + ELF_TYPE_AT).cast::<u16>().read_unaligned() };
+    (file, if kind == libc::ET_EXEC { address } else { address - base })
 }
 
 /// Stores bytes at an address of ours, where so many fit.
@@ -234,6 +249,12 @@ pub(crate) fn end_child(line: &str) -> ! {
         libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
         libc::_exit(1)
     }
+}
+
+/// Writes bytes to a descriptor, as far as they go; allowed in a handler of a signal.
+pub(crate) fn write(descriptor: i32, bytes: &[u8]) {
+    // SAFETY: the bytes are there during the call.
+    unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
 }
 
 /// The process ends by `exit`, with what that runs.

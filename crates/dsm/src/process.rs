@@ -7,6 +7,7 @@ use tutti_shm::arena::Range;
 
 use crate::core::blocks::Blocks;
 use crate::core::unit::Placement;
+use crate::core::violation::Violation;
 use crate::failure;
 use crate::node::Words;
 
@@ -45,6 +46,9 @@ pub struct Running {
     pub processes: Processes,
     /// Objects that were made here, or by all ranks alike.
     pub objects: u64,
+    /// Locks that `main` holds, while it is the only process of a job on several nodes: it asks nobody for
+    /// them.
+    pub held: Vec<u64>,
     /// The heap as all ranks know it before CREATE.
     pub blocks: Blocks,
     /// The memory that the arena's address stands for.
@@ -75,6 +79,34 @@ impl Running {
     /// Number of the rank.
     pub fn me(&self) -> usize {
         self.job.world_place()
+    }
+
+    /// Whether `main` is the only process of a job on several nodes.
+    pub fn is_alone(&self) -> bool {
+        matches!(self.way, Way::Nodes) && self.stage == Stage::Main && self.processes.created == 0
+    }
+
+    /// `main` takes a lock while it is alone.
+    ///
+    /// # Errors
+    /// When it holds it already.
+    pub fn lock_alone(&mut self, lock: u64) -> Result<(), Violation> {
+        if self.held.contains(&lock) {
+            return Err(Violation::HeldAlready { lock, node: self.me() });
+        }
+        self.held.push(lock);
+        Ok(())
+    }
+
+    /// `main` gives a lock back while it is alone.
+    ///
+    /// # Errors
+    /// When it does not hold it.
+    pub fn unlock_alone(&mut self, lock: u64) -> Result<(), Violation> {
+        let place = self.held.iter().position(|held| *held == lock);
+        let place = place.ok_or(Violation::NotHeld { lock, node: self.me(), holder: None })?;
+        self.held.swap_remove(place);
+        Ok(())
     }
 
     /// How many ranks there are.

@@ -12,7 +12,7 @@ const COPIES_MIN: usize = 64;
 /// Address space, not memory: pages come on first use.
 const DEFAULT_BYTES: u64 = 4 << 30;
 /// Units have numbers of 32 bits, and messages lists of them.
-const BYTES_MAX: u64 = 1 << 40;
+pub(crate) const BYTES_MAX: u64 = 1 << 40;
 
 /// The size that the user wants: whole units.
 ///

@@ -196,7 +196,16 @@ pub fn begin(mode: Result<Mode, String>) {
     };
     let stage = if me == 0 { Stage::Main } else { Stage::Replaying };
     let processes = Processes::default();
-    let started = Running { job, way, stage, processes, objects: 0, blocks: Blocks::new(bytes, asked), view };
+    let started = Running {
+        job,
+        way,
+        stage,
+        processes,
+        objects: 0,
+        held: Vec::new(),
+        blocks: Blocks::new(bytes, asked),
+        view,
+    };
     show(&started);
     *running() = Some(started);
     replay::begin(me, ranks);
@@ -334,7 +343,7 @@ fn begin_protocol(job: &Job, view: &View, placement: Placement, wishes: Wishes, 
     if has_mail && let Err(error) = executor::serve_mates() {
         refuse(error);
     }
-    if let Err(error) = fault::install(bytes, updated_from) {
+    if let Err(error) = fault::install(job.world_place(), bytes, updated_from) {
         failure::end(format_args!("faults of shared memory cannot be handled: {error}"));
     }
     Way::Nodes

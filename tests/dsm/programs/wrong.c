@@ -23,6 +23,7 @@ struct shared {
 };
 
 static struct shared *all;
+static long *alone;
 static const char *what;
 
 static int is(const char *name) {
@@ -100,6 +101,27 @@ static void run(void) {
         G_PAGES(TUTTI_PAGES_INVALIDATE, &pages, 1, 0);
     if (is("race"))
         all->value = me + 1;
+    if (is("spin")) {
+        /* Two places that have different homes: one of them is away. Both are here, and zero, when one process stores. */
+        BARRIER(all->barrier, 2);
+        for (int place = 1; place < 3; place++) {
+            volatile long *flag = &all->far[place * 8192];
+            if (me == 0) {
+                *flag = 1;
+                LOCK(all->lock);
+                UNLOCK(all->lock);
+            } else {
+                while (*flag == 0)
+                    continue;
+            }
+        }
+    }
+    if (is("alone")) {
+        if (me == 0)
+            alone = &all->value;
+        BARRIER(all->barrier, 2);
+        *(volatile long *)alone = 1;
+    }
     if (is("inside") && me == 1)
         CREATE(run, 2);
     if (is("thread") && me == 1) {
@@ -132,6 +154,15 @@ int main(int argc, char **argv) {
         char *block = G_MALLOC(100);
         G_FREE(block);
         G_FREE(block);
+    }
+    if (is("heap")) {
+        void *volatile block = G_MALLOC(100);
+        free(block);
+        free(block);
+    }
+    if (is("longer")) {
+        void *volatile block = G_MALLOC(100);
+        block = realloc(block, 200);
     }
     CREATE(run, is("create") ? 9 : 2);
     if (!is("leave")) {

@@ -191,6 +191,11 @@ impl Member {
         self.kept.visit_queues(visit);
     }
 
+    /// Number of this rank.
+    pub fn me(&self) -> usize {
+        self.me
+    }
+
     /// The heap, which node 0 keeps.
     pub fn kept(&mut self) -> &mut Kept {
         &mut self.kept
@@ -199,6 +204,11 @@ impl Member {
     /// From now on stores are checked. Each rank of the job is a node of its own, and does so.
     pub fn check(&mut self) {
         self.checks.begin();
+    }
+
+    /// Whether stores are checked.
+    pub fn is_checked(&self) -> bool {
+        self.checks.is_on()
     }
 
     /// From now on this rank has at most so many copies of units of other nodes; more while their stores have

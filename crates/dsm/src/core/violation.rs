@@ -76,6 +76,18 @@ pub enum Violation {
         /// The place of the instruction that stored to the page first.
         site: u64,
     },
+    /// A loop that waits until a byte changes, which nothing has it see.
+    #[error(
+        "rank {node} spins on byte {offset} of shared memory: another rank has stored there, and no lock, barrier or pause lets this one see it"
+    )]
+    Spin {
+        /// The rank.
+        node: usize,
+        /// Where, in the arena.
+        offset: u64,
+        /// The place of the instruction that loads it.
+        site: u64,
+    },
     /// The arena is full.
     #[error(
         "{site}: {} of {bytes} bytes: {left} are left of the {size} {}; most are taken by {users}",

@@ -111,10 +111,11 @@ const FORTRAN_WRAPPERS: [(&str, &str, &str, &str); 3] = [
     ("mpif90", "Fortran", "gfortran", FORTRAN_VARIABLES),
     ("mpif77", "Fortran", "gfortran", FORTRAN_VARIABLES),
 ];
-/// The wrapper of programs that share memory, and what it links: the object that begins before `main`, and
-/// functions of the C library that stand behind others.
+/// The wrapper of programs that share memory, and what it links: a program whose code and variables have the
+/// same addresses on all ranks, the object that begins before `main`, and functions of the C library that
+/// stand behind others.
 const PARMACS_WRAPPER: (&str, &str, &str, &str) = ("tutticc", "C", "cc", "TUTTI_CC");
-const PARMACS_LIBRARIES: &str = r#""$libdir/tutti/parmacs_start.o" ${noted:+"$noted"} -ltutti -Wl,--wrap=time,--wrap=getpid,--wrap=gettimeofday,--wrap=clock_gettime,--wrap=fopen,--wrap=fopen64,--wrap=sigaction,--wrap=signal,--wrap=sigprocmask,--wrap=read,--wrap=pread,--wrap=readv,--wrap=recv,--wrap=write,--wrap=pwrite,--wrap=writev,--wrap=send,--wrap=fread,--wrap=fwrite,--wrap=pread64,--wrap=pwrite64,--wrap=sendto,--wrap=recvfrom,--wrap=munmap,--wrap=mprotect,--wrap=mremap,--wrap=mmap,--wrap=mmap64,--wrap=mlockall,--wrap=close,--wrap=close_range,--wrap=closefrom"#;
+const PARMACS_LIBRARIES: &str = r#"${fixed:+-no-pie} "$libdir/tutti/parmacs_start.o" ${noted:+"$noted"} -ltutti -Wl,--wrap=time,--wrap=getpid,--wrap=gettimeofday,--wrap=clock_gettime,--wrap=fopen,--wrap=fopen64,--wrap=sigaction,--wrap=signal,--wrap=sigprocmask,--wrap=read,--wrap=pread,--wrap=readv,--wrap=recv,--wrap=write,--wrap=pwrite,--wrap=writev,--wrap=send,--wrap=fread,--wrap=fwrite,--wrap=pread64,--wrap=pwrite64,--wrap=sendto,--wrap=recvfrom,--wrap=munmap,--wrap=mprotect,--wrap=mremap,--wrap=mmap,--wrap=mmap64,--wrap=mlockall,--wrap=close,--wrap=close_range,--wrap=closefrom,--wrap=free,--wrap=realloc"#;
 /// Options by which clang 19 loads the plugin, twice: as passes, and for their switches.
 const PARMACS_FLAGS: &str = r#" ${loads:+"-fpass-plugin=$loads" -Xclang -load -Xclang "$loads"} $switches"#;
 /// The wrapper of programs of `tutti.hpp`.
