@@ -18,6 +18,7 @@ impl Engine {
     /// Takes what has arrived from one peer.
     #[inline(never)]
     pub(super) fn take_envelopes(&mut self, from: usize) {
+        let mut answers = Answers::default();
         for _ in 0..ENVELOPES_PER_TURN {
             let peer = &mut self.peers[from];
             let Some(message) = peer.rings.inbox.peek() else { break };
@@ -63,7 +64,10 @@ impl Engine {
                         unsafe { request.buffer.store(0, data, bytes) };
                         message.consume();
                         finish_receive(&mut self.requests, index);
-                        self.send_control(from, FIN, arguments[0] as u32);
+                        if !answers.try_add(arguments[0] as u32) {
+                            self.send_answers(from, &mut answers);
+                            answers.try_add(arguments[0] as u32);
+                        }
                         continue;
                     }
                 }
@@ -71,10 +75,19 @@ impl Engine {
                 self.take_control(from, &envelope, arguments);
             }
         }
+        if answers.count > 0 {
+            self.send_answers(from, &mut answers);
+        }
         if self.peers[from].rings.inbox.take_owed_bell() {
             // A sender that found the ring full may sleep until it hears of room.
             self.peers[from].rings.ring();
         }
+    }
+
+    /// Tells the sender of announced messages whose data were with them that they are received.
+    fn send_answers(&mut self, to: usize, answers: &mut Answers) {
+        let Answers { first, count } = std::mem::take(answers);
+        self.send_control_of(to, FIN, [u64::from(first), u64::from(count - 1), 0, 0, 0]);
     }
 
     #[inline(never)]
@@ -130,9 +143,11 @@ impl Engine {
                 self.push_out(from);
             }
             FIN => {
-                let request = self.take_rts(from, number);
-                raise_answered(from, self.requests.get(request));
-                self.finish(request);
+                for behind in 0..=arguments[1] as u32 {
+                    let request = self.take_rts(from, number.wrapping_add(behind));
+                    raise_answered(from, self.requests.get(request));
+                    self.finish(request);
+                }
             }
             CANCEL => {
                 if self.matching.withdraw_announced(from, number) {
@@ -232,6 +247,26 @@ impl Engine {
             None => self.matching.keep(self.me, message),
         }
         started
+    }
+}
+
+/// Messages with numbers one behind the other that one answer is for.
+#[derive(Debug, Default)]
+struct Answers {
+    first: u32,
+    count: u32,
+}
+
+impl Answers {
+    /// Adds a message; false if its number does not follow.
+    #[inline(always)]
+    fn try_add(&mut self, number: u32) -> bool {
+        if self.count == 0 {
+            self.first = number;
+        }
+        let follows = number == self.first.wrapping_add(self.count);
+        self.count += u32::from(follows);
+        follows
     }
 }
 

@@ -12,7 +12,7 @@
 //! | STREAM | sender | message number, 0, what the data are (while checking) | an eager message whose data come through the bulk ring |
 //! | RTS | sender | message number, address or 0, as above | a large or synchronous message: the receiver decides how it comes; a small one brings its data behind the address, in place of what they are |
 //! | CTS | receiver | message number | matched: stream it through the bulk ring |
-//! | DONE | receiver | message number | matched and copied: the send is finished |
+//! | DONE | receiver | message number, how many more | matched and copied: the sends of this number and so many behind it are finished |
 //! | COOP | receiver | message, address, offset, number of the copy | matched: copy these bytes with me |
 //! | RTR | receiver | number, first pending, address, position seen | a message that matches this may be written there |
 //! | WRITE | sender | message, address, number of the receive, of the copy | a message that is written to a advertised receive |
@@ -558,8 +558,11 @@ impl Engine {
 
     /// Sends a control message, in order with everything else.
     fn send_control(&mut self, to: usize, kind: u8, message: u32) {
+        self.send_control_of(to, kind, [u64::from(message), 0, 0, 0, 0]);
+    }
+
+    fn send_control_of(&mut self, to: usize, kind: u8, arguments: [u64; 5]) {
         let envelope = Envelope { kind, ..Envelope::default() };
-        let arguments = [u64::from(message), 0, 0, 0, 0];
         self.peers[to].backlog.push_back(Outgoing::Control { envelope, arguments });
         self.push_out(to);
     }

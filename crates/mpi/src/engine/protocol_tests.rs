@@ -11,6 +11,7 @@ use super::*;
 
 const CONTEXT: u32 = 5;
 const LARGE: usize = 100_000;
+const SMALL: usize = 8;
 const A: usize = 0;
 const B: usize = 1;
 
@@ -111,6 +112,42 @@ fn rtr_send_is_written_into_the_advertised_buffer() {
     world.progress(B);
     assert!(world.is_done(B, receive));
     assert_eq!(world.0[B].counters.unexpected, 0);
+}
+
+#[test]
+fn synchronous_messages_that_come_together_have_one_answer() {
+    const MESSAGES: usize = 40;
+    let mut world = world(2);
+    let data: Vec<Vec<u8>> = (0..MESSAGES).map(|i| pattern(SMALL, i as u8)).collect();
+    let mut places = vec![vec![0; SMALL]; MESSAGES];
+    let receives: Vec<u32> = places.iter_mut().map(|place| world.receive(B, A as i32, 3, place)).collect();
+    let sends: Vec<u32> = data.iter().map(|data| world.send_synchronously(A, B, 3, data)).collect();
+    assert!(sends.iter().all(|&send| !world.is_done(A, send)));
+    let before = world.0[B].peers[A].rings.out.position();
+    world.settle();
+    assert_eq!(world.0[B].peers[A].rings.out.position() - before, 1, "lines of answers");
+    assert!(sends.iter().all(|&send| world.is_done(A, send)));
+    assert!(receives.iter().all(|&receive| world.is_done(B, receive)));
+    assert_eq!(places, data);
+}
+
+#[test]
+fn synchronous_messages_are_answered_each_whatever_comes_between_them() {
+    let mut world = world(2);
+    let (data, large) = (pattern(SMALL, 1), pattern(LARGE, 2));
+    let (mut places, mut large_place) = (vec![vec![0; SMALL]; 6], vec![0; LARGE]);
+    let mut receives: Vec<u32> =
+        places.iter_mut().map(|place| world.receive(B, A as i32, 3, place)).collect();
+    let mut sends: Vec<u32> = (0..3).map(|_| world.send_synchronously(A, B, 3, &data)).collect();
+    // A number of its own, whose answer comes later.
+    let between = world.send(A, B, 4, &large);
+    sends.extend((0..3).map(|_| world.send_synchronously(A, B, 3, &data)));
+    world.settle();
+    assert!(sends.iter().all(|&send| world.is_done(A, send)) && !world.is_sent(A, between));
+    receives.push(world.receive(B, A as i32, 4, &mut large_place));
+    world.settle();
+    assert!(world.is_sent(A, between) && receives.iter().all(|&receive| world.is_done(B, receive)));
+    assert!(large_place == large && places.iter().all(|place| *place == data));
 }
 
 #[test]
