@@ -109,6 +109,15 @@ pub struct Demand {
     /// Nodes that it is not to have.
     #[serde(default)]
     pub avoided: Vec<NodeId>,
+    /// How long it runs, at most; none: for ever.
+    #[serde(default)]
+    pub time_max_ns: Option<u64>,
+    /// Number of the reservation in which it runs: it gets nodes of that alone.
+    #[serde(default)]
+    pub of_reservation: Option<u32>,
+    /// Whether it waits for nodes that are lost: it had them, or as many, before.
+    #[serde(default)]
+    pub after_loss: bool,
 }
 
 /// Holder of a job: its user, and the job whose step it is.
@@ -144,6 +153,9 @@ impl Demand {
             phases: None,
             fill: false,
             avoided: Vec::new(),
+            time_max_ns: None,
+            of_reservation: None,
+            after_loss: false,
         }
     }
 
@@ -158,6 +170,41 @@ impl Demand {
     #[must_use]
     pub fn with_gpus(mut self, gpus: u32) -> Self {
         self.gpus_each = gpus;
+        self
+    }
+
+    /// How long it runs, at most; none: for ever.
+    #[must_use]
+    pub fn lasts_ns(&self) -> Option<u64> {
+        self.time_max_ns
+    }
+
+    /// Says how long it runs, at most.
+    pub fn set_lasts(&mut self, lasts_ns: Option<u64>) {
+        self.time_max_ns = lasts_ns;
+    }
+
+    /// Number of the reservation in which it runs.
+    #[must_use]
+    pub fn reservation(&self) -> Option<u32> {
+        self.of_reservation
+    }
+
+    /// Says in which reservation it runs.
+    pub fn set_reservation(&mut self, reservation: Option<u32>) {
+        self.of_reservation = reservation;
+    }
+
+    /// Whether it waits for nodes that are lost.
+    #[must_use]
+    pub fn awaits_lost(&self) -> bool {
+        self.after_loss
+    }
+
+    /// The same of a job that had nodes before, and waits for those of them that are lost.
+    #[must_use]
+    pub fn awaiting_lost(mut self) -> Self {
+        self.after_loss = true;
         self
     }
 

@@ -32,6 +32,7 @@ mod matrix;
 mod message;
 pub mod phases;
 pub mod replay;
+mod reserved;
 mod scheduler;
 pub mod shares;
 #[cfg(any(test, feature = "testing"))]
@@ -45,6 +46,7 @@ pub use demand::{Demand, Holder, Part, Place, RANKS_MAX, SubmitError, WEIGHT_DEF
 pub use machine::could_hold;
 pub use matrix::Policy;
 pub use message::{Down, Members, Mode, Moved, Order, Plan, Report, STAGES, Stage, Switch};
+pub use reserved::Reservation;
 pub use scheduler::rotation::Processor;
 pub use scheduler::rotation::{Account, Busy, Window};
 pub use scheduler::{Config, ConfigError, Event, JobState, SLICE_NS, Scheduler};

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::demand::{Demand, Part, Place, RANKS_MAX, Split, SubmitError};
+use crate::reserved::Reserved;
 use crate::types::{JobId, NodeId, SLOTS_MAX};
 use crate::wait::Wait;
 
@@ -31,6 +32,7 @@ pub(crate) struct Machine {
     nodes: Vec<Node>,
     /// Memory charged for each part of a job, in bytes, where that is not 0.
     charges: BTreeMap<(JobId, NodeId), u64>,
+    pub(crate) reserved: Reserved,
 }
 
 impl Machine {
@@ -73,22 +75,28 @@ impl Machine {
         }
     }
 
-    /// The nodes as they are for a job that runs there already.
+    /// The nodes as they are for a job that runs there already: neither drained nor reserved.
     pub(crate) fn undrained(&self) -> Cow<'_, Machine> {
-        self.with_drained(|node| node.closed = false)
-    }
-
-    /// The nodes to which something new may come.
-    pub(crate) fn open(&self) -> Cow<'_, Machine> {
-        self.with_drained(|node| node.here = false)
-    }
-
-    fn with_drained(&self, change: impl Fn(&mut Node)) -> Cow<'_, Machine> {
-        if self.nodes.iter().all(|node| !node.closed) {
+        if self.nodes.iter().all(|node| !node.closed) && self.reserved.is_empty() {
             return Cow::Borrowed(self);
         }
         let mut machine = self.clone();
-        machine.nodes.iter_mut().filter(|node| node.closed).for_each(change);
+        machine.nodes.iter_mut().for_each(|node| node.closed = false);
+        machine.reserved = Reserved::default();
+        Cow::Owned(machine)
+    }
+
+    /// The nodes to which a new job may come, whatever is there now.
+    pub(crate) fn open_to(&self, demand: &Demand) -> Cow<'_, Machine> {
+        let is_shut =
+            |(node, known): (NodeId, &Node)| known.closed || self.reserved.obstacle(node, demand).is_some();
+        let shut: Vec<bool> = (0..).map(NodeId).zip(&self.nodes).map(is_shut).collect();
+        if !shut.contains(&true) {
+            return Cow::Borrowed(self);
+        }
+        let mut machine = self.clone();
+        let nodes = machine.nodes.iter_mut().zip(shut).filter(|(_, shut)| *shut);
+        nodes.for_each(|(node, _)| node.here = false);
         Cow::Owned(machine)
     }
 
@@ -130,9 +138,11 @@ impl Machine {
         }
     }
 
-    /// True if a part of the job may come to this node now, as far as memory, GPUs and exclusive jobs go.
+    /// True if a part of the job may come to this node now, as far as memory, GPUs, exclusive jobs and
+    /// reservations go.
     pub(crate) fn admits(&self, node: NodeId, demand: &Demand) -> bool {
         self.could_admit(node, demand)
+            && self.reserved.obstacle(node, demand).is_none()
             && self.node(node).is_some_and(|known| {
                 !known.closed
                     && known.exclusive.is_none()
@@ -184,6 +194,22 @@ impl Machine {
             node.residents -= 1;
             node.charged_gpus -= demand.gpus();
             node.exclusive = node.exclusive.filter(|&owner| owner != job);
+        }
+    }
+
+    /// The demand of a new job as [`Self::settle`] has it; of one that had nodes before, what it had, also
+    /// where too few of them are here.
+    pub(crate) fn settle_new(&self, demand: &Demand) -> Result<Demand, SubmitError> {
+        match self.settle(demand) {
+            Err(_) if demand.awaits_lost() && !matches!(demand.place, Place::Fewest { .. }) => {
+                demand.check().map(|()| demand.clone())
+            }
+            Err(error) if demand.awaits_lost() => {
+                let mut whole = self.clone();
+                whole.nodes.iter_mut().for_each(|node| node.here = true);
+                whole.settle(demand).map_err(|_| error)
+            }
+            settled => settled,
         }
     }
 
@@ -302,21 +328,28 @@ impl Machine {
 
     /// Why nodes do not admit the job now, whatever rows there are; none: enough of them do.
     pub(crate) fn why_not(&self, demand: &Demand) -> Option<Wait> {
-        let (requested, nodes): (u32, Vec<NodeId>) = match &demand.place {
+        let (requested, mut nodes): (u32, Vec<NodeId>) = match &demand.place {
             Place::Given(parts) => (parts.len() as u32, parts.iter().map(|part| part.0).collect()),
             place => (place.split()?.nodes, (0..self.len()).map(NodeId).collect()),
         };
-        let count = |is_well: &dyn Fn(&Node) -> bool| {
+        let of = |nodes: &[NodeId], is_well: &dyn Fn(&Node) -> bool| {
             nodes.iter().filter_map(|&node| self.node(node)).filter(|node| is_well(node)).count() as u32
         };
-        let up = count(&|node| node.here);
+        let up = of(&nodes, &|node| node.here);
         if up < requested {
             return Some(Wait::Nodes { requested, there: up });
         }
-        let undrained = count(&|node| node.here && !node.closed);
+        nodes.retain(|node| self.node(*node).is_some_and(|known| known.here && !known.closed));
+        let undrained = nodes.len() as u32;
         if undrained < requested {
             return Some(Wait::Drained { requested, there: undrained });
         }
+        let obstacle = nodes.iter().find_map(|node| self.reserved.obstacle(*node, demand));
+        nodes.retain(|node| self.reserved.obstacle(*node, demand).is_none());
+        if let Some(reservation) = obstacle.filter(|_| (nodes.len() as u32) < requested) {
+            return Some(Wait::Reserved { requested, there: nodes.len() as u32, reservation });
+        }
+        let count = |is_well: &dyn Fn(&Node) -> bool| of(&nodes, is_well);
         let is_open = |node: &Node| node.here && !node.closed && node.exclusive.is_none();
         let open = count(&is_open);
         if open < requested {

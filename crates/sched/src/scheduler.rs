@@ -33,6 +33,7 @@ use crate::machine::Machine;
 use crate::market::Market;
 use crate::matrix::{Matrix, Policy};
 use crate::message::{Mode, Plan, Switch};
+use crate::reserved::Reservation;
 use crate::scheduler::rotation::{Account, Freeze, Turn};
 use crate::types::{Generation, JobId, NodeId, SLICE_DEFAULT_NS, Slots, Version};
 use crate::wait::Wait;
@@ -250,6 +251,23 @@ impl Scheduler {
         self.serve_queue();
     }
 
+    /// Takes the reservations that are not over. Jobs that have room keep it, with room for their steps. A job
+    /// for which too few nodes are left is passed by all.
+    pub fn reserve(&mut self, now_ns: u64, reservations: Vec<Reservation>) {
+        self.charge(now_ns);
+        self.machine.reserved.set(reservations);
+        self.serve_queue();
+    }
+
+    /// A job that waits runs so long at most; none: for ever.
+    pub fn set_lasts(&mut self, now_ns: u64, job: JobId, lasts_ns: Option<u64>) {
+        self.charge(now_ns);
+        if let Some(record) = self.jobs.get_mut(&job) {
+            record.demand.set_lasts(lasts_ns);
+            self.serve_queue();
+        }
+    }
+
     /// Takes a job. [`Event::Placed`] says when it has nodes: at once, if there is room.
     ///
     /// # Errors
@@ -273,7 +291,7 @@ impl Scheduler {
         if self.jobs.contains_key(&job) {
             return Err(SubmitError::JobTwice { job });
         }
-        let demand = self.machine.settle(demand)?;
+        let demand = self.machine.settle_new(demand)?;
         self.charge(now_ns);
         let turn = Turn::new(demand.weight);
         let state = JobState::Waiting;
@@ -579,10 +597,11 @@ impl Scheduler {
         }
     }
 
-    /// Whether nobody passes it now. It must be placeable when others have ended: for lost and drained
-    /// nodes nobody waits with it.
+    /// Whether nobody passes it now. It must be placeable when others have ended: for lost, drained and
+    /// reserved nodes nobody waits with it.
     fn blocks(&self, waiting: &Waiting) -> bool {
-        let is_able = || self.machine.open().settle(&self.jobs[&waiting.job].demand).is_ok();
+        let demand = &self.jobs[&waiting.job].demand;
+        let is_able = || self.machine.open_to(demand).settle(demand).is_ok();
         !waiting.runs && waiting.passed >= self.config.bypass_max && is_able()
     }
 }

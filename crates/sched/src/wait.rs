@@ -21,6 +21,15 @@ pub enum Wait {
         /// Up and not drained.
         there: u32,
     },
+    /// Nodes that it needs are reserved for others, or will be while it may still run.
+    Reserved {
+        /// Asked for.
+        requested: u32,
+        /// Up, not drained and not reserved.
+        there: u32,
+        /// One of the reservations.
+        reservation: u32,
+    },
     /// An exclusive job has the nodes.
     Taken {
         /// Asked for.
@@ -71,6 +80,9 @@ impl fmt::Display for Wait {
             }
             Wait::Drained { requested, there } => {
                 write!(f, "it needs {}, {} not drained (tutti nodes)", nodes(requested), is(there))
+            }
+            Wait::Reserved { requested, there, .. } => {
+                write!(f, "it needs {}, {} not reserved (tutti reserve)", nodes(requested), is(there))
             }
             Wait::Taken { requested, there, owner } => write!(
                 f,

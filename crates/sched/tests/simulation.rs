@@ -75,6 +75,22 @@ fn simulation_loans_cost_their_lenders_alone() {
     assert_eq!(strict.loans(), 0, "strict switches lend nothing");
 }
 
+/// Jobs with GPUs and jobs in reservations, with every fault: no two jobs have a GPU, frozen or not, and no
+/// job is in the way of a reservation.
+#[test]
+fn simulation_gpus_and_reservations_are_never_shared() {
+    let busy = |options: Options| Options { jobs_max: 40, fault_every_ns: 20_000_000, ..options };
+    let gangs =
+        run_worlds(500..512, |options| World::new(Options { heads_die: false, ..busy(options) }).scarce());
+    let heads = run_worlds(530..542, |options| World::new(busy(options)).scarce());
+    if given("TUTTI_SIM_SEED").is_none() {
+        for all in [gangs, heads] {
+            let (gpus, reserved) = all.scarce();
+            assert!(gpus > 20 && reserved > 5, "too little happened: {gpus} {reserved}");
+        }
+    }
+}
+
 // Paper: S17
 #[test]
 fn simulation_strict_switch_keeps_the_order_of_steps() {

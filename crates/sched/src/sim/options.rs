@@ -113,6 +113,8 @@ pub struct Report {
     /// Jobs left out because they were not frozen yet.
     pub left_out: u64,
     loans: u64,
+    /// Jobs with GPUs, and jobs in reservations, that got their nodes.
+    scarce: (u64, u64),
 }
 
 impl Report {
@@ -120,6 +122,17 @@ impl Report {
     #[must_use]
     pub fn loans(&self) -> u64 {
         self.loans
+    }
+
+    /// Jobs with GPUs, and jobs in reservations, that got their nodes.
+    #[must_use]
+    pub fn scarce(&self) -> (u64, u64) {
+        self.scarce
+    }
+
+    pub(super) fn count_scarce(&mut self, has_gpus: bool, is_reserved: bool) {
+        self.scarce.0 += u64::from(has_gpus);
+        self.scarce.1 += u64::from(is_reserved);
     }
 
     pub(super) fn count_loan(&mut self) {
@@ -151,5 +164,7 @@ impl std::ops::AddAssign for Report {
         self.idle += other.idle;
         self.left_out += other.left_out;
         self.loans += other.loans;
+        self.scarce.0 += other.scarce.0;
+        self.scarce.1 += other.scarce.1;
     }
 }

@@ -2,6 +2,7 @@
 
 mod failover;
 mod faults;
+mod scarcity;
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
@@ -20,6 +21,7 @@ use crate::tree::Tree;
 use crate::types::{Generation, JobId, NodeId};
 use failover::{Known, Succession};
 use faults::Mood;
+use scarcity::Scarcity;
 use tutti_testkit::Random;
 
 /// No run has a tenth as many events.
@@ -55,6 +57,8 @@ pub struct World {
     pub(super) faulty: bool,
     /// Jobs wait for others and lend them their turns.
     lends: bool,
+    /// GPUs and reservations, if there are any.
+    scarcity: Option<Scarcity>,
     pub(super) report: Report,
     /// When each node's part was said to be thawed in the newest switch; for measurements.
     pub(super) thawed: Vec<u64>,
@@ -110,6 +114,7 @@ impl World {
             slow_wire_until_ns: 0,
             faulty: options.fault_every_ns > 0,
             lends: false,
+            scarcity: None,
             report: Report::default(),
             thawed: vec![0; options.nodes as usize],
             reached_at: BTreeMap::new(),
@@ -140,6 +145,7 @@ impl World {
         }
         self.run_until(self.options.faults_ns);
         self.end_faults();
+        self.end_reservations();
         self.run_until(self.now_ns + 2_000_000_000);
         // Nobody is lost any more; somebody is to be there when all is well again.
         for _ in self.controller.scheduler().jobs().count()..self.options.jobs as usize {
@@ -395,6 +401,7 @@ impl World {
 
     /// Forks the ranks of a job on all its nodes, frozen.
     fn launch(&mut self, job: JobId, parts: &[crate::demand::Part]) {
+        self.check_scarcity(job, parts);
         for part in parts {
             let node = &mut self.nodes[part.node.0 as usize];
             node.processes.insert(job, Process::new(part.slots));

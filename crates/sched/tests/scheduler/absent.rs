@@ -1,7 +1,7 @@
 //! Jobs that take no turns for a while: suspended and idle ones, those of lost and late nodes, all while the
 //! controller changes.
 
-use tutti_sched::{Config, Demand, JobId, JobState, NodeId, Switch};
+use tutti_sched::{Config, Demand, JobId, JobState, NodeId, Place, Switch, Wait};
 
 use crate::{Bench, SLICE_NS, given};
 
@@ -55,6 +55,39 @@ fn matrix_jobs_of_a_lost_node_leave() {
     bench.scheduler.handle_node(bench.now_ns, NodeId(1), 1, 0);
     let again = bench.submit(&Demand::any(2, 2));
     assert_eq!(bench.scheduler.state(again), Some(JobState::Active));
+}
+
+/// A job that had its nodes before waits for them; a new one is refused.
+#[test]
+fn matrix_job_that_awaits_lost_nodes_is_not_refused() {
+    let mut bench = Bench::plain(2, 1);
+    bench.scheduler.handle_node_lost(0, NodeId(1));
+    let again = Demand::awaiting_lost;
+    let demands = [
+        given(&[(1, 1)]),
+        given(&[(0, 1), (7, 1)]),
+        Demand::any(2, 2),
+        Demand::at(Place::Fewest { ranks: 2 }),
+    ];
+    for demand in &demands {
+        assert!(bench.try_submit(demand).is_err(), "{demand:?}");
+    }
+    let jobs: Vec<JobId> = demands.map(|demand| bench.submit(&again(demand))).into();
+    assert_eq!(bench.scheduler.why_waits(jobs[0]), Some(Wait::Nodes { requested: 1, there: 0 }));
+    assert_eq!(bench.scheduler.why_waits(jobs[2]), Some(Wait::Nodes { requested: 2, there: 1 }));
+    // Others pass them.
+    for _ in 0..20 {
+        let job = bench.submit(&Demand::any(1, 1));
+        assert_eq!(bench.scheduler.state(job), Some(JobState::Active));
+        bench.end(job);
+    }
+    bench.scheduler.handle_node(0, NodeId(1), 1, 0);
+    bench.begin_placed();
+    let states = jobs.iter().map(|job| bench.scheduler.state(*job)).collect::<Vec<_>>();
+    let (active, waiting) = (Some(JobState::Active), Some(JobState::Waiting));
+    assert_eq!(states, [active, waiting, active, active], "node 7 is still not here");
+    assert!(bench.try_submit(&again(Demand::any(1, 3))).is_ok(), "it waits for a larger node");
+    assert!(bench.try_submit(&again(Demand::any(0, 1))).is_err());
 }
 
 #[test]

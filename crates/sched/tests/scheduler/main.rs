@@ -3,6 +3,7 @@
 mod absent;
 mod placement;
 mod random;
+mod reserved;
 mod turns;
 
 use std::collections::BTreeMap;

@@ -219,6 +219,7 @@ impl Scheduler {
 
     /// Puts the time since the last call on the accounts of those that run.
     pub(crate) fn charge(&mut self, now_ns: u64) {
+        self.machine.reserved.set_now(now_ns);
         let passed_ns = now_ns.saturating_sub(self.rotation.charged_ns);
         self.rotation.charged_ns = self.rotation.charged_ns.max(now_ns);
         if passed_ns == 0 || self.rotation.paused_ns.is_some() {

@@ -88,6 +88,7 @@ impl World {
         scheduler.handle_node(now_ns, NodeId::CONTROLLER, options.slots, 0);
         let tree = Tree::new(options.arity, 1);
         self.controller = Controller::new(scheduler, tree.clone());
+        self.equip();
         self.failover.first = Generation(first);
         self.failover.jobs.values_mut().for_each(|known| known.adopted = None);
         self.rows.insert(Generation(first), Vec::new());

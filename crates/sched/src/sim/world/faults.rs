@@ -76,6 +76,7 @@ impl World {
         let next_ns = self.now_ns + self.random.between((1, 2 * self.options.fault_every_ns));
         self.push(next_ns, Event::Fault);
         self.report.faults += 1;
+        self.reserve_something();
         if self.is_headless() && self.random.chance(500) {
             // Most of what follows would do nothing.
             return self.strike_somewhere();
@@ -129,7 +130,8 @@ impl World {
         let exclusive = most > 3 && self.random.chance(30);
         let weight = self.random.between((50, 200)) as u32;
         if self.controller.scheduler().jobs().count() < self.options.jobs_max as usize {
-            _ = self.submit(&Demand { weight, exclusive, ..Demand::any(nodes, ranks) });
+            let demand = self.dressed(Demand { weight, exclusive, ..Demand::any(nodes, ranks) });
+            _ = self.submit(&demand);
         }
     }
 
