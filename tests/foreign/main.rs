@@ -10,4 +10,5 @@ mod hostile;
 mod mpich;
 mod open_mpi;
 mod open_mpi_dynamic;
+mod packages;
 mod stand_in;

@@ -80,6 +80,7 @@ fn open_mpi_program_starts_processes_and_meets_others_on_machines() {
         return;
     };
     let Some(machines) = Machines::up("open-mpi", 2, &[]) else { return };
+    crate::packages::install(&machines);
     let job = |ranks, file| {
         let mut command = machines.launch(2, ranks);
         tutti_tests::run(command.args(["--universe", "8"]).arg(file), LIMIT).expect_success()

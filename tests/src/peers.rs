@@ -34,6 +34,20 @@ fn installed(peer: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// Folder in which HPCC and NetPIPE are, as Debian has built them for Open MPI, unpacked if need be; `None`,
+/// and the calling test is skipped, when they cannot be had.
+#[track_caller]
+pub fn packages() -> Option<PathBuf> {
+    let ran = run(&mut Command::new(root().join("mk/peer-packages.sh")), INSTALL_LIMIT);
+    match ran.status.success() {
+        true => Some(root().join("target/peers/packages")),
+        false => {
+            skip(Need::Dpkg, ran.stderr.trim());
+            None
+        }
+    }
+}
+
 /// Folder of Python's modules with the parser of Prometheus' client, installed if need be; `None`, and a part
 /// of the calling test is skipped, when it cannot be had.
 #[track_caller]
