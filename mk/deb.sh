@@ -11,7 +11,7 @@
 # that no other MPI has; `mpirun`, `mpicc` and the like are alternatives of Debian's groups `mpirun` and `mpi`.
 #
 # DEB_VERSION says which version it is (default: the release, the date of the commit and its name), DEB_COMPRESS how dpkg-deb
-# compresses (default: -Zxz).
+# compresses (default: -Zxz), DEB_MAINTAINER who answers for them ("NAME <ADDRESS>").
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
@@ -37,6 +37,7 @@ commit=$(git log -1 --format='%ct %cd %h' --date=format:%Y%m%d 2>/dev/null) || c
 read -r SOURCE_DATE_EPOCH day name <<<"$commit"
 export SOURCE_DATE_EPOCH
 version=${DEB_VERSION:-$release+git$day.$name}
+maintainer=${DEB_MAINTAINER:-The authors of Tutti <tutti@localhost>}
 architecture=$(dpkg --print-architecture)
 triplet=$(uname -m)-linux-gnu
 read -r -a compress <<<"${DEB_COMPRESS:--Zxz}"
@@ -87,23 +88,30 @@ strip_file() {
 # is_program FILE: whether it is linked (a program or a library), not an object.
 is_program() { [ "$(head -c 4 "$1" | tr -d '\0')" = $'\x7fELF' ] && ! readelf -h "$1" | grep -q 'REL ('; }
 
+# strip_all PACKAGE: strips its programs, and lists them.
 strip_all() {
     local file
     while read -r file; do
-        ! is_program "$file" || { echo "$file"; strip_file "$file"; }
-    done < <(find "$main" -type f) >"$work/programs"
+        is_program "$file" || continue
+        echo "$file"
+        strip_file "$file"
+        # Libraries are no commands.
+        case ${file##*/} in *.so | *.so.*) chmod 644 "$file" ;; esac
+    done < <(find "$1" -type f) >"$work/programs.${1##*/}"
 }
 
-# needs: the packages that the programs need by the libraries and the symbols that they name.
+# needs PACKAGE: the packages that its programs need by the libraries and the symbols that they name.
 needs() {
-    local libraries library glibc packages=()
-    mapfile -t programs <"$work/programs"
+    local libraries library glibc programs packages=()
+    mapfile -t programs <"$work/programs.${1##*/}"
+    [ ${#programs[@]} -gt 0 ] || return 0
     libraries=$(readelf -d "${programs[@]}" | sed -n 's/.*(NEEDED).*\[\(.*\)\]$/\1/p' | sort -u)
     glibc=$(readelf -V "${programs[@]}" | sed -n 's/.* Name: GLIBC_\([0-9.]*\) .*/\1/p' | sort -uV | tail -1)
     for library in $libraries; do
         case $library in
         libc.so.* | libm.so.* | libdl.so.* | librt.so.* | libpthread.so.* | ld-linux*) packages+=("libc6 (>= $glibc)") ;;
         libgcc_s.so.1) packages+=("libgcc-s1 (>= 3.0)") ;;
+        libstdc++.so.6) packages+=("libstdc++6 (>= 5)") ;;
         libtutti.so.1 | libmpi_abi.so.1 | libsma.so.1) ;;
         *) fail "a program needs $library, of which no package is known here" ;;
         esac
@@ -150,7 +158,13 @@ documents() {
     local folder=$1/usr/share/doc/${1##*/}
     mkdir -p "$folder"
     sed "s|@YEAR@|$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y)|" "$facts/copyright" >"$folder/copyright"
-    gzip -9nc CHANGELOG.md >"$folder/changelog.gz"
+    gzip -9nc CHANGELOG.md >"$folder/NEWS.gz"
+    printf '%s (%s) unstable; urgency=medium\n\n  * Built from the sources; NEWS.gz has what a user notices.\n\n -- %s  %s\n' \
+        "${1##*/}" "$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9nc >"$folder/changelog.gz"
+    if [ -f "$facts/${1##*/}.lintian" ]; then
+        mkdir -p "$1/usr/share/lintian/overrides"
+        cp "$facts/${1##*/}.lintian" "$1/usr/share/lintian/overrides/${1##*/}"
+    fi
 }
 
 # alternative LINK NAME TARGET, slave LINK NAME TARGET: words of update-alternatives.
@@ -201,7 +215,7 @@ control() {
     shift 4
     {
         printf 'Package: %s\nVersion: %s\nArchitecture: %s\nMaintainer: %s\n' "${package##*/}" "$version" "$architecture" \
-            "The authors of Tutti <tutti@localhost>"
+            "$maintainer"
         printf 'Section: %s\nPriority: optional\nInstalled-Size: %s\nDepends: %s\n' "$section" "$(du -k -s "$package" | cut -f1)" "$depends"
         [ $# = 0 ] || printf '%s\n' "$@"
         printf 'Description: %s\n' "$summary"
@@ -218,8 +232,10 @@ build() {
 }
 
 split
-strip_all
-depends=$(needs)
+strip_all "$main"
+strip_all "$dev"
+depends=$(needs "$main")
+of_dev=$(needs "$dev")
 lay_out
 for package in "$main" "$dev" "$debug"; do
     mkdir -p "$package/DEBIAN"
@@ -233,7 +249,7 @@ scripts "$dev" postinst prerm
 link "$debug" /usr/share/doc/tutti-dbgsym tutti
 
 control "$main" net "$depends" "time-shared parallel computing: MPI, OpenSHMEM, gangs" "Suggests: tutti-dev, libpmix2, libc6-dbg" <"$facts/tutti.text"
-control "$dev" devel "tutti (= $version)" "time-shared parallel computing: headers, compiler wrappers" \
+control "$dev" devel "tutti (= $version)${of_dev:+, $of_dev}" "time-shared parallel computing: headers, compiler wrappers" \
     "Recommends: gcc | c-compiler, libc6-dev | libc-dev" "Suggests: g++, gfortran, pkg-config" <"$facts/tutti-dev.text"
 control "$debug" debug "tutti (= $version)" "debug information of tutti" "Build-Ids: $(find "$debug/usr/lib/debug" -name '*.debug' \
     -printf '%P\n' | sed 's|^.build-id/||;s|/||;s|\.debug$||' | LC_ALL=C sort | paste -sd' ')" <"$facts/tutti-dbgsym.text"

@@ -4,6 +4,11 @@ deb: dist ## Debian packages in target/deb: tutti, tutti-dev, tutti-dbgsym
 	@mk/setup.sh dpkg-deb readelf
 	@mk/deb.sh
 
+.PHONY: deb-lint
+deb-lint: deb ## Debian's own check of the packages, lintian
+	@mk/setup.sh lintian
+	@for package in tutti tutti-dev; do lintian --allow-root --fail-on error,warning "$$(ls -t target/deb/$${package}_*.deb | head -1)" || exit; done
+
 DEBIAN ?= 12
 .PHONY: deb-bare
 deb-bare: deb ## the packages in a bare root of Debian (DEBIAN=12|13; needs root, mmdebstrap, the network)
