@@ -33,8 +33,23 @@ const RECONNECT_MAX: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_millis(100);
 /// A query to a daemon that closes its connections is tried again for so long.
 const LEAVING_MAX: Duration = Duration::from_secs(2);
-/// The line about a daemon that has died meanwhile.
-const GONE: &str = "the daemon closed the connection without an answer";
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+enum RequestError {
+    /// A daemon that has died meanwhile, or leaves.
+    #[error("the daemon closed the connection without an answer")]
+    Gone,
+    /// A line for the user.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<String> for RequestError {
+    fn from(text: String) -> Self {
+        RequestError::Failed(text)
+    }
+}
 
 /// Connects to the daemon of this node.
 ///
@@ -120,7 +135,7 @@ fn stranger(stream: &UnixStream) -> Option<u32> {
 /// # Errors
 /// When there is no daemon or it does not want to; a text for the user.
 pub fn request(request: &Request) -> Result<(Answer, Frames), String> {
-    request_over(stream()?, request, &mut complain)
+    request_with(request, &mut complain)
 }
 
 /// The same; lines about what is waited for go to `notify`.
@@ -128,7 +143,7 @@ pub fn request(request: &Request) -> Result<(Answer, Frames), String> {
 /// # Errors
 /// As [`request`].
 pub fn request_with(request: &Request, notify: &mut dyn FnMut(&str)) -> Result<(Answer, Frames), String> {
-    request_over(stream()?, request, notify)
+    request_over(stream()?, request, notify).map_err(|error| error.to_string())
 }
 
 /// The same for a query; none: there is no daemon. One that leaves just now is asked again, or its successor.
@@ -155,8 +170,9 @@ pub fn request_if_running_with(
             Err(error) => return Err(error.to_string()),
         };
         match request_over(stream, request, notify) {
-            Err(text) if text == GONE && Instant::now() < deadline => std::thread::sleep(RETRY),
-            answered => return answered.map(|(answer, _)| Some(answer)),
+            Ok((answer, _)) => return Ok(Some(answer)),
+            Err(RequestError::Gone) if Instant::now() < deadline => std::thread::sleep(RETRY),
+            Err(error) => return Err(error.to_string()),
         }
     }
 }
@@ -198,8 +214,8 @@ pub fn wait_for(job: JobId) -> Result<Option<u8>, String> {
                 return Ok(row.status);
             }
             Ok(_) => return Err("the daemon is of another version".into()),
-            Err(text) if text != GONE => return Err(text),
-            Err(_) => stream = reconnect()?,
+            Err(RequestError::Gone) => stream = reconnect()?,
+            Err(RequestError::Failed(text)) => return Err(text),
         }
     }
 }
@@ -225,7 +241,7 @@ pub fn start_at(target: &str, start: at::Start) -> Result<Answer, String> {
     match frames.answer(&Request::Nodes, &mut complain)? {
         Some(Answer::Refused(text)) => Err(text),
         Some(answer) => Ok(answer),
-        None => Err(GONE.into()),
+        None => Err(RequestError::Gone.to_string()),
     }
 }
 
@@ -233,25 +249,25 @@ fn request_over(
     mut stream: UnixStream,
     request: &Request,
     notify: &mut dyn FnMut(&str),
-) -> Result<(Answer, Frames), String> {
+) -> Result<(Answer, Frames), RequestError> {
     let mut bytes = Vec::new();
     wire::put_json(&mut bytes, Kind::Request, request);
     let is_closed = match stream.write_all(&bytes) {
         Ok(()) => false,
         Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => true,
-        Err(error) => return Err(format!("cannot ask the daemon: {error}")),
+        Err(error) => return Err(RequestError::Failed(format!("cannot ask the daemon: {error}"))),
     };
     let mut frames = Frames { stream, decoder: Decoder::default() };
     // Who is not let in is told why before it has asked.
     let answer = match frames.answer(request, notify) {
         Ok(answer) => answer,
         Err(_) if is_closed => None,
-        Err(text) => return Err(text),
+        Err(text) => return Err(text.into()),
     };
     match answer {
-        Some(Answer::Refused(text)) => Err(text),
+        Some(Answer::Refused(text)) => Err(text.into()),
         Some(answer) => Ok((answer, frames)),
-        None => Err(GONE.into()),
+        None => Err(RequestError::Gone),
     }
 }
 

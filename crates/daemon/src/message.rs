@@ -419,6 +419,9 @@ pub enum Notice {
         /// Counts of the ranks of all nodes, if its user wants to know.
         #[serde(default)]
         counted: Option<Counted>,
+        /// Number of the report, in this incarnation of the controller, whose warning says the cause already.
+        #[serde(default)]
+        cause_report: Option<u64>,
     },
 }
 

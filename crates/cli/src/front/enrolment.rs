@@ -48,8 +48,8 @@ const LOG_BYTES_MAX: u64 = 1 << 20;
 pub enum EnrolAction {
     /// A frame for the starters.
     Put(Kind, u32, Vec<u8>),
-    /// A line for the user.
-    Print(String),
+    /// The ranks wait for each other for ever: a line for the user.
+    Deadlock(String),
     /// The job is to end.
     Kill,
 }
@@ -276,6 +276,7 @@ impl Enrolment {
                 Ok(Some((FrameHeader { kind: Kind::Kill, rank: wire::SPARE_FILTERS, .. }, _))) => {}
                 Ok(Some((FrameHeader { kind: Kind::Kill, .. }, _))) => actions.push(EnrolAction::Kill),
                 Ok(Some((FrameHeader { kind: Kind::Report, .. }, payload))) => {
+                    // A daemon says nothing else in reports to a front end that runs the ranks itself.
                     if let Ok(Report::Warning(text)) = serde_json::from_slice(payload) {
                         lines.push(text);
                     }
@@ -310,7 +311,7 @@ impl Enrolment {
         for text in lines {
             self.stuck = true;
             if self.is_new(&text) {
-                actions.push(EnrolAction::Print(text));
+                actions.push(EnrolAction::Deadlock(text));
             }
         }
         match answer {

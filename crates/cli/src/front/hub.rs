@@ -7,7 +7,6 @@ use rustix::process::Signal;
 use tutti_protocol::paths;
 use tutti_protocol::users::WITHOUT_TURNS;
 use tutti_protocol::wire::{self, Cause, FrameHeader, Kind, Reached, Report};
-use tutti_snapshot::DEADLOCK_ENDED;
 
 use super::enrolment::{EnrolAction, Enrolment};
 use super::stall::StallAction;
@@ -401,11 +400,9 @@ impl Front {
         for action in actions {
             match action {
                 EnrolAction::Put(kind, number, payload) => self.put(kind, number, &payload),
-                EnrolAction::Print(text) => {
+                EnrolAction::Deadlock(text) => {
                     self.complain(&text);
-                    if text != DEADLOCK_ENDED {
-                        self.handle_deadlock();
-                    }
+                    self.handle_deadlock();
                 }
                 EnrolAction::Kill => self.kill(128 + libc_signal(Signal::KILL) as u8),
             }

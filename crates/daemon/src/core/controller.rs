@@ -462,12 +462,17 @@ impl Controller {
             known => {
                 let ended = known.map(|job| {
                     job.received = job.notices.len() as u64;
-                    (job.status, job.cause.clone())
+                    job.end_notice(Vec::new(), None)
                 });
                 if ended.is_some() || self.jobs.is_settled(local.now_ms, local.config.lost_ms) {
                     let first = if incarnation == own_incarnation { below } else { 0 };
-                    let (status, cause) = ended.unwrap_or((1, None));
-                    let reports = vec![Notice::End { status, written: Vec::new(), cause, counted: None }];
+                    let unknown = Notice::End {
+                        status: 1,
+                        written: Vec::new(),
+                        cause: None,
+                        counted: None,
+                        cause_report: None,
+                    };
                     out.route(
                         from,
                         Routed::Reports {
@@ -475,7 +480,7 @@ impl Controller {
                             request_id: 0,
                             incarnation: own_incarnation,
                             first,
-                            reports,
+                            reports: vec![ended.unwrap_or(unknown)],
                         },
                     );
                 }

@@ -87,15 +87,32 @@ struct OriginJob {
     /// Reports that the front end has been given.
     reported: Vec<Report>,
     /// The first warnings since its ranks have started, for who looks at it later.
-    warnings: Vec<String>,
+    warnings: Vec<Warned>,
     end: Option<(u8, Vec<(NodeId, u64)>)>,
     /// Why it has ended, if not by itself.
     cause: Option<String>,
+    /// Number of the report that has said so, in this incarnation of the controller.
+    cause_report: Option<u64>,
     /// Counts of its ranks, if its user wants to know.
     counted: Option<Counted>,
     over: bool,
     input: Input,
     comeback: Comeback,
+}
+
+/// A warning of a job.
+#[derive(Debug)]
+struct Warned {
+    /// Number of its report in this incarnation of the controller, if that has said it.
+    number: Option<u64>,
+    /// Text of it, as far as it is kept.
+    text: String,
+}
+
+impl Warned {
+    fn kept(text: &str) -> &str {
+        &text[..text.floor_char_boundary(WARNING_BYTES_MAX)]
+    }
 }
 
 /// State of a node as the origin of jobs.
@@ -176,6 +193,7 @@ impl Origin {
         let entry = self.jobs.entry(job).or_default();
         if entry.incarnation != incarnation {
             (entry.incarnation, entry.received) = (incarnation, 0);
+            entry.warnings.iter_mut().for_each(|warned| warned.number = None);
         }
         entry.contact_ms = local.now_ms;
         for (number, notice) in (first..).zip(reports) {
@@ -189,7 +207,7 @@ impl Origin {
             if is_last && has_ended_well {
                 self.report_loss(out, job);
             }
-            self.handle_notice(local, out, job, notice);
+            self.handle_notice(local, out, job, (number, notice));
         }
         self.try_to_end(local, out, job);
         // What the controller says of a job that it has forgotten is not to be said again.
@@ -199,7 +217,13 @@ impl Origin {
         self.ack_reports(out, job, below);
     }
 
-    fn handle_notice(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, notice: Notice) {
+    fn handle_notice(
+        &mut self,
+        local: &LocalNode,
+        out: &mut Outbox,
+        job: JobId,
+        (number, notice): (u64, Notice),
+    ) {
         let Some(entry) = self.jobs.get_mut(&job).filter(|entry| !entry.over) else { return };
         match notice {
             Notice::Placed { nodes, user, takers, output, has_front_end } => {
@@ -237,6 +261,11 @@ impl Origin {
             }
             Notice::Report(report) => {
                 if entry.reported.contains(&report) {
+                    // A new controller says it again, under another number.
+                    if let Report::Warning(text) = &report {
+                        let again = entry.warnings.iter_mut().find(|warned| warned.text == Warned::kept(text));
+                        again.into_iter().for_each(|warned| warned.number = Some(number));
+                    }
                     return;
                 }
                 let has_started = |report: &Report| matches!(report, Report::Started { .. });
@@ -244,8 +273,8 @@ impl Origin {
                     && entry.warnings.len() < WARNINGS_MAX
                     && entry.reported.iter().any(has_started)
                 {
-                    let end = text.floor_char_boundary(WARNING_BYTES_MAX);
-                    entry.warnings.push(text[..end].to_owned());
+                    let text = Warned::kept(text).to_owned();
+                    entry.warnings.push(Warned { number: Some(number), text });
                 }
                 if entry.reported.len() < REPORTED_MAX {
                     entry.reported.push(report.clone());
@@ -256,11 +285,12 @@ impl Origin {
                     self.report(out, job, &Report::InputUnwanted);
                 }
             }
-            Notice::End { status, written, cause, counted } => {
+            Notice::End { status, written, cause, counted, cause_report } => {
                 if entry.end.is_none() {
                     entry.requested_ms = local.now_ms;
                 }
                 (entry.end, entry.cause) = (Some((status, written)), cause);
+                entry.cause_report = cause_report;
                 entry.counted = counted;
             }
         }

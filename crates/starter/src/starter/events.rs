@@ -340,16 +340,18 @@ impl Starter {
         if self.parts.ranks.is_ending() {
             self.kill_but_filters(Some(ended.rank));
         }
+        let mut reports = Vec::new();
         match (used_up, &self.parts.memory) {
             (Some(UsedUp::User), _) => ended.cause = wire::Cause::UserMemory,
             (Some(UsedUp::Job), Some(limit)) => {
                 ended.cause = wire::Cause::Memory;
                 let text = format!("rank {} was killed: {}", ended.rank, limit.reached);
-                self.report(&Report::Warning(text));
+                reports.push(Report::Warning(text));
             }
             _ => {}
         }
-        self.report(&Report::Ended(ended));
+        reports.push(Report::Ended(ended));
+        self.report_all(&reports);
     }
 
     /// Owner of the limit of memory, if the kernel has killed the rank for one.

@@ -175,11 +175,18 @@ impl Starter {
     }
 
     pub(super) fn report(&mut self, report: &Report) {
-        if let Some(reconnect) = &mut self.reconnect {
-            reconnect.keep_report(report);
-        }
-        if self.front.is_some() {
-            wire::put_json(&mut self.out, Kind::Report, report);
+        self.report_all(std::slice::from_ref(report));
+    }
+
+    /// Reports that go in one piece: a starter that is killed has said all of them, or none.
+    pub(super) fn report_all(&mut self, reports: &[Report]) {
+        for report in reports {
+            if let Some(reconnect) = &mut self.reconnect {
+                reconnect.keep_report(report);
+            }
+            if self.front.is_some() {
+                wire::put_json(&mut self.out, Kind::Report, report);
+            }
         }
         self.send();
     }

@@ -74,6 +74,8 @@ pub(super) struct JobRecord {
     ends_well: bool,
     /// Why it ended, as its user was told first.
     pub(super) cause: Option<String>,
+    /// The notice by which its user was warned of that.
+    cause_notice: Option<u64>,
     /// A signal that was to end it, and who sent it; its user.
     ended_by: Option<(String, u32)>,
     /// In which way it ends.
@@ -165,6 +167,7 @@ impl JobRecord {
             status: 0,
             ends_well: false,
             cause: None,
+            cause_notice: None,
             ended_by: None,
             way: Ending::default(),
             ender: None,
@@ -304,6 +307,26 @@ impl JobRecord {
         self.cause.get_or_insert(text);
     }
 
+    /// The same, where a notice has said it, or is about to.
+    fn record_told_cause(&mut self, kind: EndKind, text: String, notice: usize) {
+        if self.cause.is_none() {
+            self.cause_notice = Some(notice as u64);
+        }
+        self.record_cause(kind, text);
+    }
+
+    /// Records the cause of its end, and warns its user of that with this line.
+    pub(super) fn warn_of_end(&mut self, kind: EndKind, cause: String, line: String) {
+        self.record_told_cause(kind, cause, self.notices.len());
+        self.report(Report::Warning(line));
+    }
+
+    /// How it ends for an origin, with what that is to have of each node.
+    pub(super) fn end_notice(&self, written: Vec<(NodeId, u64)>, counted: Option<Counted>) -> Notice {
+        let (status, cause, cause_report) = (self.status, self.cause.clone(), self.cause_notice);
+        Notice::End { status, written, cause, counted, cause_report }
+    }
+
     /// In which way it ends, unless that is known.
     pub(super) fn mark_end(&mut self, kind: EndKind) {
         self.way.mark(kind);
@@ -342,20 +365,30 @@ impl JobRecord {
         match &report {
             Report::Refused(text) => self.record_cause(EndKind::NotStarted, text.clone()),
             Report::Ended(ended) => {
-                // That memory was short a warning before this has said.
-                let warning = |notice: &Notice| match notice {
-                    Notice::Report(Report::Warning(text)) => Some(text.clone()),
-                    _ => None,
-                };
-                let text = ended.notice().or_else(|| self.notices.iter().rev().find_map(warning));
                 let is_memory = matches!(ended.cause, Cause::Memory | Cause::UserMemory);
                 let kind = if is_memory { EndKind::Memory } else { EndKind::Failed };
                 self.way.mark(kind);
-                text.into_iter().for_each(|text| self.record_cause(kind, text));
+                match ended.notice() {
+                    Some(text) => self.record_cause(kind, text),
+                    // That memory was short a warning before this has said.
+                    None => {
+                        if let Some((notice, text)) = self.last_warning() {
+                            self.record_told_cause(kind, text, notice);
+                        }
+                    }
+                }
             }
             _ => {}
         }
         self.notices.push(Notice::Report(report));
+    }
+
+    /// The last warning of its user, and which notice that was.
+    fn last_warning(&self) -> Option<(usize, String)> {
+        self.notices.iter().enumerate().rev().find_map(|(number, notice)| match notice {
+            Notice::Report(Report::Warning(text)) => Some((number, text.clone())),
+            _ => None,
+        })
     }
 
     pub(super) fn state(&self) -> JobState {
@@ -478,8 +511,8 @@ impl JobRecord {
             "what the ranks have put over PMI takes {} bytes, and your other jobs leave room for {puts_bytes_max}",
             puts.len()
         );
-        self.report(Report::Warning(format!("{text}; the job is ended")));
-        self.record_cause(EndKind::Failed, text);
+        let line = format!("{text}; the job is ended");
+        self.warn_of_end(EndKind::Failed, text, line);
         self.end_by(None, 1);
     }
 
@@ -620,12 +653,11 @@ impl JobRecord {
     /// The end, with what the origin is to have of each node; said again when a node has been lost since.
     pub(super) fn report_end(&mut self, written: Vec<(NodeId, u64)>) {
         if self.written.as_ref() != Some(&written) {
-            let cause = self.cause.clone();
             let counted = self.counted.values().copied().reduce(|mut all, part| {
                 all.add(&part);
                 all
             });
-            self.notices.push(Notice::End { status: self.status, written: written.clone(), cause, counted });
+            self.notices.push(self.end_notice(written.clone(), counted));
             self.written = Some(written);
         }
     }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tutti_protocol::wire::Report;
 
 use super::job::JobRecord;
 use crate::core::clocks::Clocks;
@@ -186,8 +185,7 @@ impl Jobs {
                         None => "which the job was given for its steps",
                     };
                     let text = format!("node {name} does not answer any more, {what}; the job is ended");
-                    job.record_cause(EndKind::NodeLost, text.clone());
-                    job.report(Report::Warning(text));
+                    job.warn_of_end(EndKind::NodeLost, text.clone(), text);
                 }
             } else if job.launch.origin == node && !job.detached {
                 job.mark_end(EndKind::NodeLost);

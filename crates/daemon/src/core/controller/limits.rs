@@ -11,7 +11,6 @@
 //! has suspended the job does not. No clock that is set changes it ([`Elapsed`]).
 
 use rustix::process::Signal;
-use tutti_protocol::wire::Report;
 
 use super::job::JobRecord;
 use crate::core::clocks::{Clocks, Elapsed};
@@ -145,8 +144,6 @@ impl JobRecord {
         }
         self.order.clock.since_term = Some(Elapsed { ms: 0, since_ms: Some(boot_ms) });
         self.record_limit();
-        let text = self.cause.clone().unwrap_or_default();
-        self.report(Report::Warning(format!("{text}; the job is ended")));
         if !has_steps {
             self.signal_end();
         }
@@ -166,6 +163,8 @@ impl JobRecord {
         self.by_user = true;
         self.record_status(TIMED_OUT);
         let limit = time_limit::text_ms(limit_ms);
-        self.record_cause(EndKind::TimeLimit, format!("it reached its time limit of {limit} ({option})"));
+        let cause = format!("it reached its time limit of {limit} ({option})");
+        let line = format!("{cause}; the job is ended");
+        self.warn_of_end(EndKind::TimeLimit, cause, line);
     }
 }

@@ -3,7 +3,7 @@
 
 use tutti_protocol::wire::{self, Kind, Report};
 
-use super::{Comeback, LateStop, Origin, OriginJob, Passed};
+use super::{Comeback, LateStop, Origin, OriginJob, Passed, Warned};
 use crate::core::action::Action;
 use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
@@ -15,9 +15,9 @@ impl OriginJob {
     /// For who looks at what it has written when it is over: what it was warned of while it ran, and how it
     /// has ended if that was not well.
     fn lines(&self, job: JobId) -> Vec<String> {
-        let is_cause = |text: &&String| self.cause.as_ref().is_some_and(|cause| text.contains(cause));
-        let warnings = self.warnings.iter().filter(|text| self.over && !is_cause(text));
-        warnings.cloned().chain(self.how_it_ended(job)).collect()
+        let is_cause = |warned: &Warned| warned.number.is_some() && warned.number == self.cause_report;
+        let warnings = self.warnings.iter().filter(|warned| self.over && !is_cause(warned));
+        warnings.map(|warned| warned.text.clone()).chain(self.how_it_ended(job)).collect()
     }
 
     fn how_it_ended(&self, job: JobId) -> Option<String> {
@@ -260,5 +260,36 @@ impl Origin {
             Some(entry) if local.may(user, entry.user) => Ok(entry),
             Some(_) => Err(format!("job {job} is another user's")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_job_that_is_over_say_its_cause_once_and_keep_what_ranks_have_said() {
+        let cause = "node b does not answer any more";
+        let warned = |number, text: &str| Warned { number, text: text.to_owned() };
+        let mut job = OriginJob {
+            over: true,
+            warnings: vec![
+                warned(Some(3), "node b does not answer any more; the job is ended"),
+                warned(Some(4), "rank 1 says: node b does not answer any more"),
+                warned(None, "node b does not answer any more, said an earlier controller"),
+            ],
+            end: Some((1, Vec::new())),
+            cause: Some(cause.to_owned()),
+            cause_report: Some(3),
+            ..OriginJob::default()
+        };
+        let ended = "job 7 has ended with status 1: node b does not answer any more";
+        let [_, rank, earlier] = &job.warnings[..] else { panic!("three warnings") };
+        let (rank, earlier) = (rank.text.clone(), earlier.text.clone());
+        assert_eq!(job.lines(JobId(7)), [rank.as_str(), &earlier, ended]);
+        job.cause_report = None;
+        assert_eq!(job.lines(JobId(7)).len(), 4, "no warning has said it");
+        job.over = false;
+        assert_eq!(job.lines(JobId(7)), [""; 0]);
     }
 }

@@ -225,24 +225,23 @@ impl Parts {
     ) {
         let Some(part) = self.parts.get_mut(&job).filter(|part| part.alive) else { return };
         part.alive = false;
-        let memory = matches!(end, StarterEnd::UsedUp(_));
-        let (status, why) = match end {
-            StarterEnd::Died(why) => (1, why),
+        let (status, why, used_up) = match end {
+            StarterEnd::Died(why) => (1, why, None),
             StarterEnd::UsedUp(whose) => {
                 let limit = part.launch.terms.memory_bytes;
                 let reached = match whose {
                     UsedUp::Job => job_memory(local, limit),
                     UsedUp::User => user_memory(local, part.launch.user.account().uid),
                 };
-                (wire::Cause::Memory.status(), format!("the starter was killed: {reached}"))
+                (wire::Cause::Memory.status(), format!("the starter was killed: {reached}"), Some(whose))
             }
         };
         let state = &mut part.state;
         state.phase = Phase::Over;
         state.written = Some(part.outlet.end());
         state.status = state.status.max(status);
-        if memory && state.ending.is_some() {
-            warn_of_memory(state, why);
+        if let Some(whose) = used_up.filter(|_| state.ending.is_some()) {
+            warn_of_memory(state, whose, why);
         } else if part.run != Run::Kill {
             state.refused.get_or_insert(why);
         }
@@ -254,10 +253,13 @@ impl Parts {
 
 /// The kernel has killed a starter for `why` while that was ending the job, often for the same reason: it is
 /// told of the limit before. What a part says of why it ends is a consequence for the controller; a warning
-/// is not. Nothing where the starter has told whose memory it was.
-fn warn_of_memory(state: &mut PartState, why: String) {
-    let mut told = state.warnings.iter().filter_map(|warning| warning.split_once(" was killed: "));
-    if !told.any(|(_, reached)| why.ends_with(reached)) {
+/// is not. Nothing where the end of a rank has told of the same limit.
+fn warn_of_memory(state: &mut PartState, whose: UsedUp, why: String) {
+    let told = match whose {
+        UsedUp::Job => wire::Cause::Memory,
+        UsedUp::User => wire::Cause::UserMemory,
+    };
+    if !state.ended.iter().any(|ended| ended.cause == told) {
         state.warnings.push(why);
     }
 }
@@ -313,16 +315,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_a_dying_starter_has_not_told_of_is_a_warning_once() {
-        let mut state = PartState::of_version(1);
-        state.ending = Some(137);
+    fn memory_that_a_dying_starter_has_not_told_of_is_a_warning() {
         let why = "the starter was killed: the job's memory on node a reached 64 MiB (--memory)";
-        warn_of_memory(&mut state, why.to_owned());
-        warn_of_memory(&mut state, why.to_owned());
-        assert_eq!(state.warnings, [why]);
-        let told = "rank 0 was killed: the job's memory on node a reached 64 MiB (--memory)";
-        state.warnings = vec![told.to_owned()];
-        warn_of_memory(&mut state, why.to_owned());
-        assert_eq!(state.warnings, [told]);
+        let warnings = |causes: &[wire::Cause], whose| {
+            let of = |cause: &wire::Cause| wire::Ended { rank: 0, pid: 7, cause: *cause };
+            let mut state = PartState::of_version(1);
+            state.ending = Some(137);
+            state.ended = causes.iter().map(of).collect();
+            // Words of a rank's program decide nothing.
+            state.warnings = vec![format!("rank 0 was killed: {why}")];
+            warn_of_memory(&mut state, whose, why.to_owned());
+            state.warnings.len() - 1
+        };
+        assert_eq!(warnings(&[], UsedUp::Job), 1);
+        assert_eq!(warnings(&[wire::Cause::Status(1), wire::Cause::UserMemory], UsedUp::Job), 1);
+        assert_eq!(warnings(&[wire::Cause::Status(1), wire::Cause::Memory], UsedUp::Job), 0);
+        assert_eq!(warnings(&[wire::Cause::Memory], UsedUp::User), 1);
+        assert_eq!(warnings(&[wire::Cause::UserMemory], UsedUp::User), 0);
     }
 }

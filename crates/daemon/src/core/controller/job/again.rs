@@ -13,7 +13,6 @@
 use tutti_protocol::batch::{After, Restart};
 use tutti_protocol::output::name_job;
 use tutti_protocol::variables;
-use tutti_protocol::wire::Report;
 
 use super::JobRecord;
 use crate::members::NodeId;
@@ -93,9 +92,8 @@ impl JobRecord {
             return;
         }
         let text = format!("it was requeued as job {new}");
-        self.report(Report::Warning(text.clone()));
         self.by_user = true;
-        self.record_cause(EndKind::Requeued, text);
+        self.warn_of_end(EndKind::Requeued, text.clone(), text);
         self.end_by(None, KILLED);
     }
 }
