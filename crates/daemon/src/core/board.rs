@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 use tutti_shm::board::{self, Node, Running, WORDS};
 
 use super::action::Action;
-use super::local::LocalNode;
-use super::outbox::Outbox;
+use super::context::Context;
 use crate::ids::LinkId;
 use crate::members::NodeId;
 use crate::message::{BoardLine, Message};
@@ -60,38 +59,32 @@ impl Known {
 
 impl BoardLines {
     /// Our own line was measured: it goes to the neighbours, and so does what has come since the last time.
-    pub(super) fn refresh(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        links: &[LinkId],
-        (node, running): (Node, Running),
-    ) {
-        let Some(me) = local.me else { return };
+    pub(super) fn refresh(&mut self, cx: Context<'_>, links: &[LinkId], (node, running): (Node, Running)) {
+        let Some(me) = cx.local.me else { return };
         let own = Known {
             node: Node { updated_ns: 0, ..node },
             running: Running { updated_ns: 0, ..running },
-            measured_ms: local.now_ms,
+            measured_ms: cx.local.now_ms,
         };
         self.lines.insert(me, own);
-        self.mark_lost(local, out);
-        out.act(own.show(me, 0));
+        self.mark_lost(cx);
+        cx.out.act(own.show(me, 0));
         for link in links {
-            let lines = self.changes(local.now_ms, *link);
+            let lines = self.changes(cx.local.now_ms, *link);
             if !lines.is_empty() {
-                out.act(Action::Send(*link, Message::Board(lines)));
+                cx.out.act(Action::Send(*link, Message::Board(lines)));
             }
         }
         self.sent.retain(|link, _| links.contains(link));
     }
 
     /// Marks nodes on the board as lost that are so by the list.
-    fn mark_lost(&mut self, local: &LocalNode, out: &mut Outbox) {
-        let Some(members) = &local.members else { return };
+    fn mark_lost(&mut self, cx: Context<'_>) {
+        let Some(members) = &cx.local.members else { return };
         for (node, known) in &mut self.lines {
             if !members.is_alive(*node) && known.node.state == board::NODE_UP {
                 (known.node.state, known.running) = (board::NODE_LOST, Running::default());
-                out.act(known.show(*node, local.now_ms - known.measured_ms));
+                cx.out.act(known.show(*node, cx.local.now_ms - known.measured_ms));
             }
         }
     }
@@ -124,17 +117,11 @@ impl BoardLines {
     }
 
     /// A neighbour knows more.
-    pub(super) fn handle_lines(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        link: LinkId,
-        lines: Vec<BoardLine>,
-    ) {
+    pub(super) fn handle_lines(&mut self, cx: Context<'_>, link: LinkId, lines: Vec<BoardLine>) {
         for line in lines {
             let is_member =
-                local.members.as_ref().is_some_and(|members| members.nodes.contains_key(&line.node));
-            if local.me == Some(line.node) || !is_member {
+                cx.local.members.as_ref().is_some_and(|members| members.nodes.contains_key(&line.node));
+            if cx.local.me == Some(line.node) || !is_member {
                 continue;
             }
             let mut words = self.lines.get(&line.node).map_or([0; 2 * WORDS], Known::words);
@@ -145,11 +132,11 @@ impl BoardLines {
                     *word = value;
                 }
             }
-            let known = Known::of_words(words, local.now_ms.saturating_sub(line.age_ms));
+            let known = Known::of_words(words, cx.local.now_ms.saturating_sub(line.age_ms));
             self.lines.insert(line.node, known);
             // It does not go back to where it came from.
             self.sent.entry(link).or_default().0.insert(line.node, words);
-            out.act(known.show(line.node, line.age_ms));
+            cx.out.act(known.show(line.node, line.age_ms));
         }
     }
 

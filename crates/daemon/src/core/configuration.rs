@@ -17,8 +17,7 @@ use tutti_protocol::config::Rules;
 use tutti_protocol::settings;
 
 use super::action::Action;
-use super::local::LocalNode;
-use super::outbox::Outbox;
+use super::context::Context;
 use crate::members::NodeId;
 use crate::message::Routed;
 
@@ -39,16 +38,16 @@ pub(super) struct Kept {
 
 impl Kept {
     /// The list of nodes has changed, and perhaps the text with it.
-    pub(super) fn members_changed(&mut self, local: &LocalNode, out: &mut Outbox) {
-        let Some(members) = &local.members else { return };
+    pub(super) fn members_changed(&mut self, cx: Context<'_>) {
+        let Some(members) = &cx.local.members else { return };
         if self.given.as_ref() != Some(&members.of_nodes) {
             self.given = Some(Arc::clone(&members.of_nodes));
-            out.act(Action::LimitUsers);
+            cx.out.act(Action::LimitUsers);
         }
         if self.wanted.as_ref() != Some(&members.configuration) {
             self.wanted = Some(Arc::clone(&members.configuration));
             self.version = None;
-            out.act(Action::KeepConfiguration(Arc::clone(&members.configuration)));
+            cx.out.act(Action::KeepConfiguration(Arc::clone(&members.configuration)));
         } else {
             // The controller may be another.
             self.sent_ms = 0;
@@ -56,22 +55,22 @@ impl Kept {
     }
 
     /// Notes that the text is on the disk, and tells the controller.
-    pub(super) fn handle_kept(&mut self, local: &LocalNode, out: &mut Outbox, text: &str) {
+    pub(super) fn handle_kept(&mut self, cx: Context<'_>, text: &str) {
         if self.wanted.as_deref() == Some(text) {
             self.version = Some(settings::version(text));
-            self.send(local, out);
+            self.send(cx);
         }
     }
 
-    pub(super) fn tick(&mut self, local: &LocalNode, out: &mut Outbox) {
-        if self.version.is_some() && local.now_ms >= self.sent_ms + REPEAT_MS {
-            self.send(local, out);
+    pub(super) fn tick(&mut self, cx: Context<'_>) {
+        if self.version.is_some() && cx.local.now_ms >= self.sent_ms + REPEAT_MS {
+            self.send(cx);
         }
     }
 
-    fn send(&mut self, local: &LocalNode, out: &mut Outbox) {
+    fn send(&mut self, cx: Context<'_>) {
         let Some(version) = self.version else { return };
-        self.sent_ms = local.now_ms;
-        out.route(NodeId::CONTROLLER, Routed::Configuration { version });
+        self.sent_ms = cx.local.now_ms;
+        cx.out.route(NodeId::CONTROLLER, Routed::Configuration { version });
     }
 }

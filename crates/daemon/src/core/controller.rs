@@ -25,9 +25,9 @@ use tutti_sched::controller::Lags;
 use tutti_sched::market::NodeUse;
 
 use super::action::Action;
+use super::context::Context;
 use super::job_event::JobEvent;
 use super::local::LocalNode;
-use super::outbox::Outbox;
 use super::relay::Relay;
 use crate::gang::{Command, ServedReport, SwitchEvent};
 use crate::members::NodeId;
@@ -131,9 +131,9 @@ impl Controller {
     }
 
     /// A node is gone, with all that ran on it.
-    pub(super) fn lose_node(&mut self, local: &LocalNode, out: &mut Outbox, node: NodeId, name: &str) {
-        self.jobs.lose_node(node, name, local.now_ms);
-        self.requeue_lost(local, out, node);
+    pub(super) fn lose_node(&mut self, cx: Context<'_>, node: NodeId, name: &str) {
+        self.jobs.lose_node(node, name, cx.local.now_ms);
+        self.requeue_lost(cx, node);
     }
 
     /// Some job is not over, or waits to be judged.
@@ -157,21 +157,14 @@ impl Controller {
     }
 
     /// A node knows a job that the relay does not.
-    pub(super) fn adopt_job(
-        &mut self,
-        local: &LocalNode,
-        relay: &mut Relay,
-        out: &mut Outbox,
-        id: JobId,
-        order: Order,
-    ) {
+    pub(super) fn adopt_job(&mut self, cx: Context<'_>, relay: &mut Relay, id: JobId, order: Order) {
         let Some(launch) = order.launch.clone() else { return };
         // A file says that it waits, which its nodes know better: the file was about to be removed.
         if self.jobs.get(id).is_some_and(JobRecord::is_held) {
             self.jobs.remove(id);
-            out.act(Action::Queue(id, None));
+            cx.out.act(Action::Queue(id, None));
         }
-        let may_adopt = self.jobs.may_adopt(id, local.now_ms);
+        let may_adopt = self.jobs.may_adopt(id, cx.local.now_ms);
         match self.jobs.get_mut(id) {
             Some(job) if job.order.forget => {}
             Some(job) => {
@@ -185,7 +178,7 @@ impl Controller {
             None if may_adopt && !order.forget => {
                 let mut job = JobRecord::new(id, Launch::clone(&launch));
                 job.learn(&order);
-                job.adopted_until_ms = Some(local.now_ms + SETTLE_LOST * local.config.lost_ms);
+                job.adopted_until_ms = Some(cx.local.now_ms + SETTLE_LOST * cx.local.config.lost_ms);
                 if let Some(new) = self.jobs.waiting_restart_of(id) {
                     job.end_for(new);
                 }
@@ -195,9 +188,9 @@ impl Controller {
                 // Down to all its nodes, this one too: each says what it has of it.
                 relay.set_order(id, Order { hold: None, ..order });
                 self.publish(relay, id);
-                let owner = self.owner(local, launch.user);
-                self.jobs.get(id).into_iter().for_each(|job| scheduler::submit_running(out, job, owner));
-                return log::log(local, out, id, JobEvent { event: "adopted", ..JobEvent::default() });
+                let owner = self.owner(cx.local, launch.user);
+                self.jobs.get(id).into_iter().for_each(|job| scheduler::submit_running(cx.out, job, owner));
+                return log::log(cx, id, JobEvent { event: "adopted", ..JobEvent::default() });
             }
             None => {}
         }
@@ -221,18 +214,12 @@ impl Controller {
     }
 
     /// The scheduler says something.
-    pub(super) fn handle_gang(
-        &mut self,
-        local: &LocalNode,
-        relay: &mut Relay,
-        out: &mut Outbox,
-        event: SwitchEvent,
-    ) {
+    pub(super) fn handle_gang(&mut self, cx: Context<'_>, relay: &mut Relay, event: SwitchEvent) {
         match event {
-            SwitchEvent::Placed(job, parts) => self.handle_placed(local, relay, out, job, &parts),
-            SwitchEvent::Waits(job, why) => self.handle_waits(local, out, job, &why),
+            SwitchEvent::Placed(job, parts) => self.handle_placed(cx, relay, job, &parts),
+            SwitchEvent::Waits(job, why) => self.handle_waits(cx, job, &why),
             SwitchEvent::Withdrawn(job) => self.handle_withdrawn(job),
-            SwitchEvent::Refused(job, why) => self.handle_refused(local, relay, out, job, &why),
+            SwitchEvent::Refused(job, why) => self.handle_refused(cx, relay, job, &why),
             SwitchEvent::Served(served) => {
                 for served in &served.jobs {
                     if let Some(job) = self.jobs.get_mut(served.job) {
@@ -242,7 +229,7 @@ impl Controller {
                 }
                 self.served = served;
             }
-            SwitchEvent::Notice(notice) => late::report_late(local, out, notice),
+            SwitchEvent::Notice(notice) => late::report_late(cx, notice),
             SwitchEvent::Lags(lags) => self.lags = lags,
             // The parts' own.
             SwitchEvent::Relay(..)
@@ -254,11 +241,11 @@ impl Controller {
     }
 
     /// States of a job have changed, or something else that its order depends on.
-    pub(super) fn judge(&mut self, local: &LocalNode, relay: &mut Relay, out: &mut Outbox, id: JobId) {
-        let (now_ms, wall_ms, now) = (local.now_ms, local.wall_ms, local.clocks());
-        let puts_bytes_max = self.puts_bytes_max(local, relay, id);
+    pub(super) fn judge(&mut self, cx: Context<'_>, relay: &mut Relay, id: JobId) {
+        let (now_ms, wall_ms, now) = (cx.local.now_ms, cx.local.wall_ms, cx.local.clocks());
+        let puts_bytes_max = self.puts_bytes_max(cx.local, relay, id);
         let has_steps = self.has_steps(id);
-        let (Some(job), Some(members)) = (self.jobs.get_mut(id), &local.members) else { return };
+        let (Some(job), Some(members)) = (self.jobs.get_mut(id), &cx.local.members) else { return };
         if job.order.forget {
             return;
         }
@@ -281,41 +268,41 @@ impl Controller {
                 job.stuck.handle_snapshot(&answer, job.last_hold, now_ms);
             }
             for (node, request_id) in requesters {
-                out.route(node, Routed::Answer { request_id, answer: answer.clone() });
+                cx.out.route(node, Routed::Answer { request_id, answer: answer.clone() });
             }
         }
         let is_now_suspended = job.judge_stall(relay.states(id), (now_ms, now))
                 // A script that waits for its steps works.
                 || !has_steps && job.judge_idle(relay.states(id), now);
         let is_connected_otherwise = job.judge_connections(relay.states(id));
-        self.jobs.forget_if_received(id, members, now_ms, local.config.keep_ms);
+        self.jobs.forget_if_received(id, members, now_ms, cx.local.config.keep_ms);
         self.publish(relay, id);
         if is_connected_otherwise {
-            self.settle_connections(local, out);
+            self.settle_connections(cx);
         }
         let Some(job) = self.jobs.get(id) else { return };
         if is_started {
             // One that an earlier controller had may be suspended, which the scheduler does not know.
-            out.act(Action::Gang(Command::JobStarted(id)));
+            cx.out.act(Action::Gang(Command::JobStarted(id)));
             if is_suspended {
-                scheduler::suspend(out, job, true);
+                scheduler::suspend(cx.out, job, true);
             }
-            log::log_start(local, out, job);
+            log::log_start(cx, job);
         }
         if is_now_suspended {
-            scheduler::suspend(out, job, true);
-            log::log(local, out, id, JobEvent { event: "suspended", ..JobEvent::default() });
+            scheduler::suspend(cx.out, job, true);
+            log::log(cx, id, JobEvent { event: "suspended", ..JobEvent::default() });
         }
         if has_reached_limit {
-            log::log_limit(local, out, job);
+            log::log_limit(cx, job);
         }
         let step_of = job.launch.steps.owner;
-        new.iter().for_each(|notice| log::log_notice(local, out, job, notice));
-        log::log_fillings(local, out, id, fillings);
-        log::log_left(local, out, id, left);
+        new.iter().for_each(|notice| log::log_notice(cx, job, notice));
+        log::log_fillings(cx, id, fillings);
+        log::log_left(cx, id, left);
         if is_over {
             self.messages.forget(id);
-            scheduler::leave(out, job);
+            scheduler::leave(cx.out, job);
             let (used, ended_how) = (job.used(), job.how_ended());
             let event = JobEvent {
                 event: "over",
@@ -325,44 +312,37 @@ impl Controller {
                 ended_how,
                 ..JobEvent::default()
             };
-            log::log(local, out, id, event);
+            log::log(cx, id, event);
             self.jobs.forget_oldest(wall_ms);
         }
         if let Some(signal) = warning {
-            self.warn_steps(local, relay, out, id, signal);
+            self.warn_steps(cx, relay, id, signal);
         }
         if has_reached_limit {
-            self.end_steps_at_limit(local, relay, out, id);
+            self.end_steps_at_limit(cx, relay, id);
         }
         if has_steps {
-            self.end_steps_of_ended(local, relay, out, id);
+            self.end_steps_of_ended(cx, relay, id);
         }
         if let Some(owner) = step_of.filter(|_| is_over) {
-            self.judge(local, relay, out, owner);
+            self.judge(cx, relay, owner);
         }
         // Whoever waits for the job, or for its output, is to hear that it is over.
         if self.jobs.get_mut(id).is_some_and(JobRecord::poll_done) {
             let with_losses = self.jobs.get(id).filter(|job| job.output.lost_bytes > 0);
-            with_losses.into_iter().for_each(|job| log::log_files(local, out, job));
-            self.answer_waiters(local, relay, out, id);
-            self.release_dependents(out, id);
+            with_losses.into_iter().for_each(|job| log::log_files(cx, job));
+            self.answer_waiters(cx, relay, id);
+            self.release_dependents(cx.out, id);
             self.retry_waiting();
         }
-        self.send_reports(local, out, id);
+        self.send_reports(cx, id);
     }
 
     /// A job is near its time limit: its steps get the signal that it gets.
-    fn warn_steps(
-        &mut self,
-        local: &LocalNode,
-        relay: &mut Relay,
-        out: &mut Outbox,
-        owner: JobId,
-        signal: u32,
-    ) {
+    fn warn_steps(&mut self, cx: Context<'_>, relay: &mut Relay, owner: JobId, signal: u32) {
         let text =
             format!("signal {signal} ({}) before the time limit", tutti_os::signal_name(signal as i32));
-        log::log(local, out, owner, JobEvent { event: "warned", text, ..JobEvent::default() });
+        log::log(cx, owner, JobEvent { event: "warned", text, ..JobEvent::default() });
         for id in self.steps_of(owner) {
             if let Some(step) = self.jobs.get_mut(id) {
                 step.signal(signal);
@@ -372,13 +352,7 @@ impl Controller {
     }
 
     /// A job has reached its time limit: its steps get the signal now, and its script later.
-    pub(super) fn end_steps_at_limit(
-        &mut self,
-        local: &LocalNode,
-        relay: &mut Relay,
-        out: &mut Outbox,
-        owner: JobId,
-    ) {
+    pub(super) fn end_steps_at_limit(&mut self, cx: Context<'_>, relay: &mut Relay, owner: JobId) {
         let cause = self.jobs.get(owner).and_then(|job| job.cause.clone()).unwrap_or_default();
         for id in self.steps_of(owner) {
             if let Some(step) = self.jobs.get_mut(id) {
@@ -387,18 +361,12 @@ impl Controller {
                 step.signal_end();
             }
             self.publish(relay, id);
-            self.judge(local, relay, out, id);
+            self.judge(cx, relay, id);
         }
     }
 
     /// Ends the steps of a job whose script is over, or which is being ended itself.
-    pub(super) fn end_steps_of_ended(
-        &mut self,
-        local: &LocalNode,
-        relay: &mut Relay,
-        out: &mut Outbox,
-        owner: JobId,
-    ) {
+    pub(super) fn end_steps_of_ended(&mut self, cx: Context<'_>, relay: &mut Relay, owner: JobId) {
         let Some(job) = self.jobs.get(owner) else { return };
         let uid = job.launch.user.uid;
         let cause = match (job.is_ending(), job.order.leave) {
@@ -412,7 +380,7 @@ impl Controller {
             step.record_cancel(uid, cause.into());
             step.end_by(None, KILLED);
             self.publish(relay, id);
-            self.judge(local, relay, out, id);
+            self.judge(cx, relay, id);
         }
     }
 
@@ -425,36 +393,35 @@ impl Controller {
         bounds::room_for_puts(&self.jobs.records, id)
     }
 
-    pub(super) fn send_reports(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId) {
-        let (now_ms, incarnation) = (local.now_ms, local.config.about.incarnation);
+    pub(super) fn send_reports(&mut self, cx: Context<'_>, id: JobId) {
+        let (now_ms, incarnation) = (cx.local.now_ms, cx.local.config.about.incarnation);
         let Some(job) = self.jobs.get_mut(id) else { return };
         let first = job.received;
         if first < job.notices.len() as u64 {
             job.sent_ms = now_ms;
             let reports = job.notices[first as usize..].to_vec();
             let (origin, request_id) = (job.launch.origin, job.launch.request_id);
-            out.route(origin, Routed::Reports { job: id, request_id, incarnation, first, reports });
+            cx.out.route(origin, Routed::Reports { job: id, request_id, incarnation, first, reports });
         }
     }
 
     /// An origin has these reports of a job, of this controller in that incarnation.
     pub(super) fn handle_contact(
         &mut self,
-        local: &LocalNode,
+        cx: Context<'_>,
         relay: &mut Relay,
-        out: &mut Outbox,
         from: NodeId,
         id: JobId,
         (incarnation, below): (u64, u64),
     ) {
-        let own_incarnation = local.config.about.incarnation;
+        let own_incarnation = cx.local.config.about.incarnation;
         match self.jobs.get_mut(id) {
             Some(job) if incarnation == own_incarnation && !job.order.forget => {
                 let before = job.received;
                 job.received = job.received.max(below.min(job.notices.len() as u64));
                 if job.over && job.received > before {
                     self.jobs.pending.insert(id);
-                    self.judge(local, relay, out, id);
+                    self.judge(cx, relay, id);
                 }
             }
             Some(job) if !job.order.forget => job.sent_ms = 0,
@@ -464,7 +431,7 @@ impl Controller {
                     job.received = job.notices.len() as u64;
                     job.end_notice(Vec::new(), None)
                 });
-                if ended.is_some() || self.jobs.is_settled(local.now_ms, local.config.lost_ms) {
+                if ended.is_some() || self.jobs.is_settled(cx.local.now_ms, cx.local.config.lost_ms) {
                     let first = if incarnation == own_incarnation { below } else { 0 };
                     let unknown = Notice::End {
                         status: 1,
@@ -473,7 +440,7 @@ impl Controller {
                         counted: None,
                         cause_report: None,
                     };
-                    out.route(
+                    cx.out.route(
                         from,
                         Routed::Reports {
                             job: id,
@@ -498,8 +465,7 @@ impl Controller {
     /// An origin says what is with the files of a job's output.
     pub(super) fn handle_output_state(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         id: JobId,
         output: Option<Box<OutputState>>,
     ) {
@@ -507,7 +473,7 @@ impl Controller {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let before = std::mem::replace(&mut job.output, *output);
         if before.inode.is_none() && job.output.inode.is_some() {
-            log::log_files(local, out, job);
+            log::log_files(cx, job);
         }
         let is_news =
             |before: &Option<String>, now: &Option<String>| now.clone().filter(|_| before.is_none());
@@ -517,7 +483,7 @@ impl Controller {
             // Its ranks were faster than the writer of its files.
             (Some(text), _) if job.is_ending() => {
                 job.fail_late(text.clone());
-                log::log(local, out, id, JobEvent { event: "said", text, ..JobEvent::default() });
+                log::log(cx, id, JobEvent { event: "said", text, ..JobEvent::default() });
             }
             (Some(text), _) => {
                 job.mark_end(EndKind::Failed);
@@ -536,9 +502,9 @@ impl Controller {
     }
 
     /// Releases jobs for which what they have waited for may have come.
-    pub(super) fn release_waiting(&mut self, local: &LocalNode, out: &mut Outbox) {
-        self.release_held(local, out);
-        self.settle_dependencies(local, out);
+    pub(super) fn release_waiting(&mut self, cx: Context<'_>) {
+        self.release_held(cx);
+        self.settle_dependencies(cx);
     }
 
     /// The jobs that are to be judged since time has passed.

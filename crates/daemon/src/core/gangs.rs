@@ -1,8 +1,7 @@
 //! Commands that tell the switch thread of nodes, and that somebody above lives.
 
 use super::action::Action;
-use super::local::LocalNode;
-use super::outbox::Outbox;
+use super::context::Context;
 use crate::gang::{Command, NodeResources};
 use crate::members::NodeId;
 
@@ -21,20 +20,20 @@ pub(super) struct Gangs {
 impl Gangs {
     /// The switch thread runs by turns the jobs that are here alone when nobody above has been heard of for
     /// 10 s. It need not be woken up for each message.
-    pub(super) fn forward_liveness(&mut self, local: &LocalNode, out: &mut Outbox, has_jobs: bool) {
+    pub(super) fn forward_liveness(&mut self, cx: Context<'_>, has_jobs: bool) {
         let grace_ms = if has_jobs { LIVENESS_MS } else { LIVENESS_IDLE_MS };
         // A parent may live without a controller, from which all turns come.
-        let controller_alive = local.controller_silent_ms() < local.config.lost_ms;
-        if controller_alive && local.now_ms >= self.liveness_sent_ms + grace_ms {
-            self.liveness_sent_ms = local.now_ms;
-            out.act(Action::Gang(Command::ParentAlive));
+        let controller_alive = cx.local.controller_silent_ms() < cx.local.config.lost_ms;
+        if controller_alive && cx.local.now_ms >= self.liveness_sent_ms + grace_ms {
+            self.liveness_sent_ms = cx.local.now_ms;
+            cx.out.act(Action::Gang(Command::ParentAlive));
         }
     }
 }
 
 /// The switch thread is told of the nodes.
-pub(super) fn forward_members(local: &LocalNode, out: &mut Outbox) {
-    let (Some(me), Some(members)) = (local.me, &local.members) else { return };
+pub(super) fn forward_members(cx: Context<'_>) {
+    let (Some(me), Some(members)) = (cx.local.me, &cx.local.members) else { return };
     // Numbers may have gaps: nodes that an earlier controller knew and that have not come back.
     let last = members.nodes.last_key_value().map_or(0, |(node, _)| node.0);
     let place = |node| {
@@ -46,5 +45,5 @@ pub(super) fn forward_members(local: &LocalNode, out: &mut Outbox) {
         })
     };
     let nodes = (0..=last).map(place).collect();
-    out.act(Action::Gang(Command::Members { me, arity: members.arity, nodes }));
+    cx.out.act(Action::Gang(Command::Members { me, arity: members.arity, nodes }));
 }

@@ -25,6 +25,7 @@ use std::net::SocketAddr;
 
 use super::action::Action;
 use super::config::Loaded;
+use super::context::Context;
 use super::job_event::JobEvent;
 use super::local::LocalNode;
 use super::numbers::Numbers;
@@ -143,19 +144,19 @@ impl Links {
 
 impl Links {
     /// Dials upwards if there is no link and it is time.
-    pub(super) fn dial_if_needed(&mut self, local: &LocalNode, out: &mut Outbox) {
-        let Some(controller) = local.config.controller else { return };
-        let is_early = local.now_ms < self.dialled_ms + DIAL_MS && self.dials > 0;
+    pub(super) fn dial_if_needed(&mut self, cx: Context<'_>) {
+        let Some(controller) = cx.local.config.controller else { return };
+        let is_early = cx.local.now_ms < self.dialled_ms + DIAL_MS && self.dials > 0;
         if self.up().is_some() || self.dialling || is_early {
             return;
         }
         // In turn: the parent that we know of, and the controller, who knows better if that one is gone.
         // Whom the list says to be lost only the controller takes in again.
-        let members = local.members.as_ref();
-        let is_in = |me: &NodeId| members.is_some_and(|members| is_member(local, members, *me));
-        let parent = local.me.filter(is_in).and_then(|me| members?.parent(me));
+        let members = cx.local.members.as_ref();
+        let is_in = |me: &NodeId| members.is_some_and(|members| is_member(cx.local, members, *me));
+        let parent = cx.local.me.filter(is_in).and_then(|me| members?.parent(me));
         let known =
-            parent.and_then(|node| Some((node, local.members.as_ref()?.nodes.get(&node)?.about.control)));
+            parent.and_then(|node| Some((node, cx.local.members.as_ref()?.nodes.get(&node)?.about.control)));
         let (parent, address) = match known {
             Some((node, address)) if self.dials.is_multiple_of(2) || node == NodeId::CONTROLLER => {
                 (Some(node), address)
@@ -166,26 +167,26 @@ impl Links {
         self.dialling = true;
         self.parent = parent;
         self.address = Some(address);
-        out.act(Action::Dial(address));
+        cx.out.act(Action::Dial(address));
     }
 
     /// Tells whoever keeps the machines that there is no way to the others, at once and then each minute.
-    pub(super) fn handle_dial_failed(&mut self, local: &LocalNode, out: &mut Outbox, why: &str) {
-        self.note_unreached(local, out, "does not answer", why);
+    pub(super) fn handle_dial_failed(&mut self, cx: Context<'_>, why: &str) {
+        self.note_unreached(cx, "does not answer", why);
     }
 
     /// The daemon that is dialled is of a release that does not speak with ours. A node that has never been
     /// in its cluster ends; one that has keeps its jobs, and tries again: the other one may be replaced.
-    pub(super) fn handle_other_release(&mut self, local: &LocalNode, out: &mut Outbox, why: &str) {
-        if local.me.or(local.preferred).is_none() {
+    pub(super) fn handle_other_release(&mut self, cx: Context<'_>, why: &str) {
+        if cx.local.me.or(cx.local.preferred).is_none() {
             let address = self.address.map(|address| address.to_string()).unwrap_or_default();
-            return out.act(Action::GiveUp(format!("{address} (--join) is refused: {why}")));
+            return cx.out.act(Action::GiveUp(format!("{address} (--join) is refused: {why}")));
         }
-        self.note_unreached(local, out, "is refused", why);
+        self.note_unreached(cx, "is refused", why);
     }
 
-    fn note_unreached(&mut self, local: &LocalNode, out: &mut Outbox, what: &str, why: &str) {
-        let now_ms = local.now_ms;
+    fn note_unreached(&mut self, cx: Context<'_>, what: &str, why: &str) {
+        let now_ms = cx.local.now_ms;
         (self.dialling, self.dialled_ms) = (false, now_ms);
         let Some(address) = self.address else { return };
         let (since_ms, sent_ms) = self.unreached_ms.unwrap_or((now_ms, 0));
@@ -194,44 +195,45 @@ impl Links {
             return;
         }
         self.unreached_ms = Some((since_ms, now_ms));
-        let parent = if Some(address) == local.config.controller { " (--join)" } else { "" };
+        let parent = if Some(address) == cx.local.config.controller { " (--join)" } else { "" };
         let long =
             if is_first { String::new() } else { format!(", for {} s now", (now_ms - since_ms) / 1000) };
-        out.act(Action::Warn(format!("{address}{parent} {what}{long}: {why}; it is tried again")));
+        cx.out.act(Action::Warn(format!("{address}{parent} {what}{long}: {why}; it is tried again")));
     }
 
-    pub(super) fn handle_dialled(&mut self, local: &LocalNode, out: &mut Outbox, link: LinkId) {
+    pub(super) fn handle_dialled(&mut self, cx: Context<'_>, link: LinkId) {
         if let (Some((since_ms, _)), Some(address)) = (self.unreached_ms.take(), self.address) {
-            let seconds = (local.now_ms - since_ms) / 1000;
-            out.act(Action::Info(format!(
+            let seconds = (cx.local.now_ms - since_ms) / 1000;
+            cx.out.act(Action::Info(format!(
                 "{address} answers, {seconds} s after the first attempt that failed"
             )));
         }
         self.dialling = false;
-        self.dialled_ms = local.now_ms;
-        self.links.insert(link, Link { role: Role::Up, contact_ms: local.now_ms, sent_ms: local.now_ms });
+        self.dialled_ms = cx.local.now_ms;
+        self.links
+            .insert(link, Link { role: Role::Up, contact_ms: cx.local.now_ms, sent_ms: cx.local.now_ms });
         // Somebody whom we do not know to be our parent is asked, as by a new node, who that is.
         let asks_controller = self.parent.is_none_or(|parent| parent == NodeId::CONTROLLER);
         let hello = Message::Hello {
-            about: local.config.about.clone(),
-            node: self.parent.and(local.me),
-            preferred: local.me.or(local.preferred),
-            known: local.members.clone().filter(|_| asks_controller),
+            about: cx.local.config.about.clone(),
+            node: self.parent.and(cx.local.me),
+            preferred: cx.local.me.or(cx.local.preferred),
+            known: cx.local.members.clone().filter(|_| asks_controller),
         };
-        out.act(Action::Send(link, hello));
+        cx.out.act(Action::Send(link, hello));
         if self.parent.is_some() {
-            out.push(Effect::LinkedUp);
+            cx.out.push(Effect::LinkedUp);
         }
-        self.open_parent_link(local, out, link);
+        self.open_parent_link(cx, link);
     }
 
-    pub(super) fn handle_link_down(&mut self, local: &LocalNode, out: &mut Outbox, link: LinkId) {
+    pub(super) fn handle_link_down(&mut self, cx: Context<'_>, link: LinkId) {
         match self.links.remove(&link).map(|link| link.role) {
-            Some(Role::Up) => self.dialled_ms = local.now_ms,
-            Some(Role::Child(node)) => self.await_child(local, node, local.config.lost_ms / 2),
+            Some(Role::Up) => self.dialled_ms = cx.local.now_ms,
+            Some(Role::Child(node)) => self.await_child(cx.local, node, cx.local.config.lost_ms / 2),
             _ => {}
         }
-        out.push(Effect::Unlinked(link));
+        cx.out.push(Effect::Unlinked(link));
     }
 
     /// A child of ours without a link is lost if none comes.
@@ -243,15 +245,15 @@ impl Links {
         }
     }
 
-    fn close(&mut self, local: &LocalNode, out: &mut Outbox, link: LinkId) {
-        out.act(Action::Close(link));
-        self.handle_link_down(local, out, link);
+    fn close(&mut self, cx: Context<'_>, link: LinkId) {
+        cx.out.act(Action::Close(link));
+        self.handle_link_down(cx, link);
     }
 
     pub(super) fn handle_hello(
         &mut self,
         local: &mut LocalNode,
-        out: &mut Outbox,
+        out: &Outbox,
         link: LinkId,
         about: About,
         (node, preferred): (Option<NodeId>, Option<NodeId>),
@@ -262,7 +264,7 @@ impl Links {
             member.is_some_and(|member| member.about.incarnation == about.incarnation && member.alive);
         match node {
             // A child may know of a change before us; what it may not is be somebody else.
-            Some(node) if is_same || !local.is_controller() => self.adopt(local, out, link, node),
+            Some(node) if is_same || !local.is_controller() => self.adopt(Context { local, out }, link, node),
             _ => self.admit(local, out, link, about, preferred, known),
         }
     }
@@ -271,7 +273,7 @@ impl Links {
     fn admit(
         &mut self,
         local: &mut LocalNode,
-        out: &mut Outbox,
+        out: &Outbox,
         link: LinkId,
         about: About,
         preferred: Option<NodeId>,
@@ -280,7 +282,7 @@ impl Links {
         let is_controller = local.is_controller();
         let Some(members) = local.members.as_mut().filter(|_| is_controller) else {
             // Only the controller takes in: it is asked again there.
-            return self.close(local, out, link);
+            return self.close(Context { local, out }, link);
         };
         known.iter().for_each(|known| members.remember(known));
         if about.name == local.config.about.name {
@@ -308,34 +310,34 @@ impl Links {
         let what = if is_back { "is back" } else { "has joined" };
         out.act(Action::Info(format!("node {} ({}) {what}", about.name, about.control)));
         if is_child {
-            self.adopt(local, out, link, node);
+            self.adopt(Context { local, out }, link, node);
         }
-        self.send_members(local, out);
+        self.send_members(Context { local, out });
     }
 
-    fn adopt(&mut self, local: &LocalNode, out: &mut Outbox, link: LinkId, node: NodeId) {
+    fn adopt(&mut self, cx: Context<'_>, link: LinkId, node: NodeId) {
         let old: Vec<LinkId> =
             self.children().filter(|(_, child)| *child == node).map(|(old, _)| old).collect();
         for old in old.into_iter().filter(|old| *old != link) {
-            self.close(local, out, old);
+            self.close(cx, old);
         }
         if let Some(link) = self.links.get_mut(&link) {
             link.role = Role::Child(node);
         }
         self.missing.remove(&node);
-        if let Some(members) = local.members.clone() {
-            out.act(Action::Send(link, Message::Members(members)));
+        if let Some(members) = cx.local.members.clone() {
+            cx.out.act(Action::Send(link, Message::Members(members)));
         }
-        out.push(Effect::LinkedDown(link));
+        cx.out.push(Effect::LinkedDown(link));
         // The switch threads of both ends speak over a link of their own.
-        out.act(Action::OpenSwitchLink(link, node, false));
-        out.act(Action::Gang(Command::ChildJoined(node)));
+        cx.out.act(Action::OpenSwitchLink(link, node, false));
+        cx.out.act(Action::Gang(Command::ChildJoined(node)));
     }
 
     pub(super) fn handle_welcome(
         &mut self,
         local: &mut LocalNode,
-        out: &mut Outbox,
+        out: &Outbox,
         link: LinkId,
         node: NodeId,
         members: Members,
@@ -352,76 +354,76 @@ impl Links {
         if members.parent(node) == Some(NodeId::CONTROLLER) {
             self.parent = Some(NodeId::CONTROLLER);
             out.push(Effect::LinkedUp);
-            self.open_parent_link(local, out, link);
+            self.open_parent_link(Context { local, out }, link);
         } else {
             self.parent = None;
-            self.close(local, out, link);
+            self.close(Context { local, out }, link);
             self.dials = 0;
         }
         self.handle_members(local, out, members);
     }
 
-    pub(super) fn handle_members(&mut self, local: &mut LocalNode, out: &mut Outbox, members: Members) {
+    pub(super) fn handle_members(&mut self, local: &mut LocalNode, out: &Outbox, members: Members) {
         let is_known = local.members.as_ref().is_some_and(|known| known.version >= members.version);
         let Some(me) = local.me.filter(|_| !is_known && !local.is_controller()) else { return };
         // Lost, says the list, or another: the controller takes us in again.
         let is_in = is_member(local, &members, me);
         let parent = members.parent(me).filter(|_| is_in);
         local.members = Some(members);
-        self.send_members(local, out);
+        self.send_members(Context { local, out });
         if self.parent.is_some() && self.parent != parent {
             if let Some(up) = self.up() {
-                self.close(local, out, up);
+                self.close(Context { local, out }, up);
             }
             self.parent = None;
             // Zero dials the parent, one the controller.
             self.dials = u64::from(!is_in);
         }
-        self.drop_moved_children(local, out);
-        self.dial_if_needed(local, out);
+        self.drop_moved_children(Context { local, out });
+        self.dial_if_needed(Context { local, out });
     }
 
     /// Children that the list hangs elsewhere by now find their parent from the list; their links here are
     /// closed.
-    fn drop_moved_children(&mut self, local: &LocalNode, out: &mut Outbox) {
-        let (Some(me), Some(members)) = (local.me, &local.members) else { return };
+    fn drop_moved_children(&mut self, cx: Context<'_>) {
+        let (Some(me), Some(members)) = (cx.local.me, &cx.local.members) else { return };
         let is_ours = |child: NodeId| members.is_alive(child) && members.parent(child) == Some(me);
         let moved: Vec<LinkId> =
             self.children().filter(|(_, child)| !is_ours(*child)).map(|(link, _)| link).collect();
         self.missing.retain(|child, _| is_ours(*child));
         // They have heard of the change before.
         for link in moved {
-            out.act(Action::Close(link));
+            cx.out.act(Action::Close(link));
             self.links.remove(&link);
-            out.push(Effect::Unlinked(link));
+            cx.out.push(Effect::Unlinked(link));
         }
     }
 
-    fn send_members(&mut self, local: &LocalNode, out: &mut Outbox) {
-        let Some(members) = local.members.clone() else { return };
+    fn send_members(&mut self, cx: Context<'_>) {
+        let Some(members) = cx.local.members.clone() else { return };
         let children: Vec<LinkId> = self.children().map(|(link, _)| link).collect();
         for link in children {
-            out.act(Action::Send(link, Message::Members(members.clone())));
+            cx.out.act(Action::Send(link, Message::Members(members.clone())));
         }
-        if local.is_controller() {
-            self.drop_moved_children(local, out);
+        if cx.local.is_controller() {
+            self.drop_moved_children(cx);
         }
-        let ours: Vec<NodeId> = local.me.map(|me| members.children(me).collect()).unwrap_or_default();
-        ours.into_iter().for_each(|child| self.await_child(local, child, local.config.lost_ms));
-        out.push(Effect::MembersChanged);
+        let ours: Vec<NodeId> = cx.local.me.map(|me| members.children(me).collect()).unwrap_or_default();
+        ours.into_iter().for_each(|child| self.await_child(cx.local, child, cx.local.config.lost_ms));
+        cx.out.push(Effect::MembersChanged);
     }
 
     /// On the controller: another configuration holds.
-    pub(super) fn configure(&mut self, local: &mut LocalNode, out: &mut Outbox, loaded: &Loaded) {
+    pub(super) fn configure(&mut self, local: &mut LocalNode, out: &Outbox, loaded: &Loaded) {
         if let Some(members) = local.members.as_mut() {
             members.configure(&loaded.text, &loaded.rules);
-            self.send_members(local, out);
+            self.send_members(Context { local, out });
         }
     }
 
-    fn open_parent_link(&self, local: &LocalNode, out: &mut Outbox, link: LinkId) {
-        if let (Some(parent), Some(_)) = (self.parent, local.me) {
-            out.act(Action::OpenSwitchLink(link, parent, true));
+    fn open_parent_link(&self, cx: Context<'_>, link: LinkId) {
+        if let (Some(parent), Some(_)) = (self.parent, cx.local.me) {
+            cx.out.act(Action::OpenSwitchLink(link, parent, true));
         }
     }
 
@@ -429,7 +431,7 @@ impl Links {
     pub(super) fn handle_gone(
         &mut self,
         local: &mut LocalNode,
-        out: &mut Outbox,
+        out: &Outbox,
         node: NodeId,
         incarnation: u64,
         by: NodeId,
@@ -452,20 +454,20 @@ impl Links {
         out.push(Effect::NodeLost(node, name.clone()));
         out.act(Action::Log(JobEvent::node(local.wall_ms, "node-lost", &name)));
         out.act(Action::Warn(format!("node {name} does not answer any more")));
-        self.send_members(local, out);
+        self.send_members(Context { local, out });
     }
 
     /// Tells who has just told us that he lives that we do, unless he has been told lately.
-    pub(super) fn answer_alive(&mut self, local: &LocalNode, out: &mut Outbox, id: LinkId) {
-        let nearly_ms = local.config.nearly_alive_ms();
+    pub(super) fn answer_alive(&mut self, cx: Context<'_>, id: LinkId) {
+        let nearly_ms = cx.local.config.nearly_alive_ms();
         let link = self.links.get_mut(&id).filter(|link| link.role != Role::Unidentified);
-        if let Some(link) = link.filter(|link| local.now_ms >= link.sent_ms + nearly_ms) {
-            link.sent_ms = local.now_ms;
-            out.act(Action::Send(id, alive(local)));
+        if let Some(link) = link.filter(|link| cx.local.now_ms >= link.sent_ms + nearly_ms) {
+            link.sent_ms = cx.local.now_ms;
+            cx.out.act(Action::Send(id, alive(cx.local)));
         }
     }
 
-    pub(super) fn tick(&mut self, local: &mut LocalNode, out: &mut Outbox) {
+    pub(super) fn tick(&mut self, local: &mut LocalNode, out: &Outbox) {
         let now_ms = local.now_ms;
         let silent: Vec<LinkId> = self
             .links
@@ -473,7 +475,7 @@ impl Links {
             .filter(|(_, link)| now_ms >= link.contact_ms + local.config.lost_ms)
             .map(|(id, _)| *id)
             .collect();
-        silent.into_iter().for_each(|link| self.close(local, out, link));
+        silent.into_iter().for_each(|link| self.close(Context { local, out }, link));
         let nearly_ms = local.config.nearly_alive_ms();
         let quiet: Vec<LinkId> = self
             .links
@@ -497,7 +499,7 @@ impl Links {
                 self.handle_gone(local, out, node, incarnation, me);
             }
         }
-        self.dial_if_needed(local, out);
+        self.dial_if_needed(Context { local, out });
     }
 }
 

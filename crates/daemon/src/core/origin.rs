@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tutti_protocol::wire::{self, Counted, Kind, Report};
 
 use super::action::Action;
+use super::context::Context;
 use super::event::WriterEvent;
 use super::fair::fair_share;
 use super::journal::Journal;
@@ -138,7 +139,7 @@ impl Origin {
     }
 
     /// Steps that are taken as time passes, in order. What each gives out is handed on before the next.
-    pub(super) const TICK_STEPS: [fn(&mut Origin, &LocalNode, &mut Outbox); 7] = [
+    pub(super) const TICK_STEPS: [fn(&mut Origin, Context<'_>); 7] = [
         Origin::resend_requests,
         Origin::notify_waiting,
         Origin::report_controller_state,
@@ -162,13 +163,13 @@ impl Origin {
 
 impl Origin {
     /// A report for the front end.
-    fn report(&mut self, out: &mut Outbox, job: JobId, report: &Report) {
+    fn report(&mut self, out: &Outbox, job: JobId, report: &Report) {
         let mut frame = Vec::new();
         wire::put_json(&mut frame, Kind::Report, report);
         self.give(out, job, frame);
     }
 
-    fn give(&mut self, out: &mut Outbox, job: JobId, frame: Vec<u8>) {
+    fn give(&mut self, out: &Outbox, job: JobId, frame: Vec<u8>) {
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         if let Some(client) = entry.client {
             entry.in_flight_bytes += frame.len();
@@ -178,8 +179,7 @@ impl Origin {
 
     pub(super) fn handle_reports(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         job: JobId,
         request_id: u64,
         (incarnation, first): (u64, u64),
@@ -187,7 +187,7 @@ impl Origin {
     ) {
         // Reports of a job answer the question for it, should the answer have been lost.
         if self.pending.contains_key(&request_id) {
-            self.handle_answer(local, out, request_id, Answer::Job(job));
+            self.handle_answer(cx, request_id, Answer::Job(job));
         }
         // Whose daemon was started anew has no such job, and begins one that nobody waits for.
         let entry = self.jobs.entry(job).or_default();
@@ -195,7 +195,7 @@ impl Origin {
             (entry.incarnation, entry.received) = (incarnation, 0);
             entry.warnings.iter_mut().for_each(|warned| warned.number = None);
         }
-        entry.contact_ms = local.now_ms;
+        entry.contact_ms = cx.local.now_ms;
         for (number, notice) in (first..).zip(reports) {
             // Who has heard the end, and waits for output that no node has any more, asks for it until the
             // controller has forgotten the job.
@@ -205,31 +205,25 @@ impl Origin {
             let Some(entry) = self.jobs.get_mut(&job).filter(is_next) else { continue };
             entry.received = entry.received.max(number + 1);
             if is_last && has_ended_well {
-                self.report_loss(out, job);
+                self.report_loss(cx.out, job);
             }
-            self.handle_notice(local, out, job, (number, notice));
+            self.handle_notice(cx, job, (number, notice));
         }
-        self.try_to_end(local, out, job);
+        self.try_to_end(cx, job);
         // What the controller says of a job that it has forgotten is not to be said again.
         let Some(entry) = self.jobs.get(&job).filter(|_| request_id != 0) else { return };
         // The end has been heard when all that belongs before it is here.
         let below = if entry.end.is_some() && !entry.over { entry.received - 1 } else { entry.received };
-        self.ack_reports(out, job, below);
+        self.ack_reports(cx.out, job, below);
     }
 
-    fn handle_notice(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        job: JobId,
-        (number, notice): (u64, Notice),
-    ) {
+    fn handle_notice(&mut self, cx: Context<'_>, job: JobId, (number, notice): (u64, Notice)) {
         let Some(entry) = self.jobs.get_mut(&job).filter(|entry| !entry.over) else { return };
         match notice {
             Notice::Placed { nodes, user, takers, output, has_front_end } => {
                 entry.user = Some(user);
                 if has_front_end && entry.streams.is_empty() && entry.client.is_none() && !entry.coupled {
-                    entry.comeback.expect(local.now_ms + local.config.keep_ms);
+                    entry.comeback.expect(cx.local.now_ms + cx.local.config.keep_ms);
                 }
                 let first = entry.streams.is_empty();
                 for &node in &nodes {
@@ -241,29 +235,30 @@ impl Origin {
                     self.begin_taking(job, takers);
                 }
                 if let Some(plan) = plan {
-                    self.begin_files(local, out, job, user, &nodes, *plan);
+                    self.begin_files(cx, job, user, &nodes, *plan);
                 }
             }
             Notice::Resumed => {
                 entry.suspended = false;
                 if let Some(client) = entry.client {
                     entry.front_stopped = false;
-                    entry.late_stop.handle_resumed(local.now_ms);
-                    out.act(Action::Continue(client));
+                    entry.late_stop.handle_resumed(cx.local.now_ms);
+                    cx.out.act(Action::Continue(client));
                 }
             }
             Notice::Report(Report::Suspended) => {
                 let was_told = std::mem::replace(&mut entry.suspended, true);
                 if !was_told && self.stops_front_end(job) {
                     self.jobs.get_mut(&job).into_iter().for_each(|entry| entry.late_stop.handle_asked());
-                    self.report(out, job, &Report::Suspended);
+                    self.report(cx.out, job, &Report::Suspended);
                 }
             }
             Notice::Report(report) => {
                 if entry.reported.contains(&report) {
                     // A new controller says it again, under another number.
                     if let Report::Warning(text) = &report {
-                        let again = entry.warnings.iter_mut().find(|warned| warned.text == Warned::kept(text));
+                        let again =
+                            entry.warnings.iter_mut().find(|warned| warned.text == Warned::kept(text));
                         again.into_iter().for_each(|warned| warned.number = Some(number));
                     }
                     return;
@@ -280,14 +275,14 @@ impl Origin {
                     entry.reported.push(report.clone());
                 }
                 let wants = matches!(report, Report::Started { .. }) && entry.input.takers.is_empty();
-                self.report(out, job, &report);
+                self.report(cx.out, job, &report);
                 if wants {
-                    self.report(out, job, &Report::InputUnwanted);
+                    self.report(cx.out, job, &Report::InputUnwanted);
                 }
             }
             Notice::End { status, written, cause, counted, cause_report } => {
                 if entry.end.is_none() {
-                    entry.requested_ms = local.now_ms;
+                    entry.requested_ms = cx.local.now_ms;
                 }
                 (entry.end, entry.cause) = (Some((status, written)), cause);
                 entry.cause_report = cause_report;
@@ -297,7 +292,7 @@ impl Origin {
     }
 
     /// The controller has forgotten a job whose end is not here: its nodes no longer have what it wrote.
-    fn report_loss(&mut self, out: &mut Outbox, job: JobId) {
+    fn report_loss(&mut self, out: &Outbox, job: JobId) {
         let Some(entry) = self.jobs.get(&job).filter(|entry| !entry.over) else { return };
         let has_all = |written: &[(NodeId, u64)]| {
             let have = |node| entry.streams.get(node).map_or(0, |stream| stream.have);
@@ -313,7 +308,7 @@ impl Origin {
     }
 
     /// The end is told when all output is there.
-    fn try_to_end(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId) {
+    fn try_to_end(&mut self, cx: Context<'_>, job: JobId) {
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         let Some((_, written)) = &entry.end else { return };
         let complete = written
@@ -324,12 +319,12 @@ impl Origin {
         }
         // No rest of a line comes any more.
         entry.line_holder = None;
-        self.pass_frames(local, out, job);
+        self.pass_frames(cx, job);
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         if entry.files.as_ref().is_some_and(|files| !files.is_empty()) {
             return;
         }
-        self.end_files(out, job);
+        self.end_files(cx.out, job);
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         let Some((status, _)) = &entry.end else { return };
         entry.over = true;
@@ -338,19 +333,19 @@ impl Origin {
         let below = entry.received;
         entry.streams.clear();
         entry.reported.clear();
-        self.ack_reports(out, job, below);
-        counted.iter().chain([&report]).for_each(|report| self.report(out, job, report));
+        self.ack_reports(cx.out, job, below);
+        counted.iter().chain([&report]).for_each(|report| self.report(cx.out, job, report));
         if let Some(client) = self.jobs.get_mut(&job).and_then(|entry| entry.client.take()) {
             self.clients.remove(&client);
             // One that stands still with its job is to see the end of it.
-            out.act(Action::Continue(client));
-            out.act(Action::Release(client));
+            cx.out.act(Action::Continue(client));
+            cx.out.act(Action::Release(client));
         }
-        self.forget_old(out);
+        self.forget_old(cx.out);
     }
 
     /// How far the reports of a job have been heard, and what is with its files.
-    fn ack_reports(&mut self, out: &mut Outbox, job: JobId, below: u64) {
+    fn ack_reports(&mut self, out: &Outbox, job: JobId, below: u64) {
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         entry.files_changed = false;
         let output = entry.files.as_ref().map(|files| Box::new(files.status.clone()));
@@ -359,46 +354,32 @@ impl Origin {
     }
 
     /// A job that writes to files has its nodes: the files are opened.
-    fn begin_files(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        job: JobId,
-        user: User,
-        nodes: &[NodeId],
-        plan: OutputPlan,
-    ) {
+    fn begin_files(&mut self, cx: Context<'_>, job: JobId, user: User, nodes: &[NodeId], plan: OutputPlan) {
         let name = |node: &NodeId| {
-            let member = local.members.as_ref().and_then(|members| members.nodes.get(node));
+            let member = cx.local.members.as_ref().and_then(|members| members.nodes.get(node));
             member.map_or_else(|| node.to_string(), |member| member.about.name.clone())
         };
         let names: Vec<String> = nodes.iter().map(name).collect();
         let journal = self.journals.remove(&job);
-        let mut files = Box::new(Files::new(job, plan, &names, journal, local.now_ms));
+        let mut files = Box::new(Files::new(job, plan, &names, journal, cx.local.now_ms));
         let actions = files.begin();
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         (entry.files, entry.user) = (Some(files), Some(user));
-        self.apply_file_actions(out, job, actions);
+        self.apply_file_actions(cx.out, job, actions);
     }
 
     /// The writer of a job says something.
-    pub(super) fn handle_writer(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        job: JobId,
-        reported: WriterEvent,
-    ) {
-        let now_ms = local.now_ms;
+    pub(super) fn handle_writer(&mut self, cx: Context<'_>, job: JobId, reported: WriterEvent) {
+        let now_ms = cx.local.now_ms;
         let Some(files) = self.files_of(job) else { return };
         let actions = match reported {
             WriterEvent::Opened(opened) => files.handle_opened(opened, now_ms),
             WriterEvent::Written(written) => files.handle_written(written, now_ms),
             WriterEvent::Gone(text) => files.handle_gone(&text),
         };
-        self.apply_file_actions(out, job, actions);
-        self.write_on(out, job);
-        self.try_to_end(local, out, job);
+        self.apply_file_actions(cx.out, job, actions);
+        self.write_on(cx.out, job);
+        self.try_to_end(cx, job);
     }
 
     fn files_of(&mut self, job: JobId) -> Option<&mut Files> {
@@ -406,13 +387,13 @@ impl Origin {
     }
 
     /// The next batch, if there is one and the writer has none.
-    fn write_on(&mut self, out: &mut Outbox, job: JobId) {
+    fn write_on(&mut self, out: &Outbox, job: JobId) {
         let Some(files) = self.files_of(job) else { return };
         let actions = files.poll();
         self.apply_file_actions(out, job, actions);
     }
 
-    fn apply_file_actions(&mut self, out: &mut Outbox, job: JobId, actions: FileActions) {
+    fn apply_file_actions(&mut self, out: &Outbox, job: JobId, actions: FileActions) {
         if let Some(journal) = actions.journal {
             out.act(Action::RecordOutput(job, Box::new(journal)));
         }
@@ -445,7 +426,7 @@ impl Origin {
     }
 
     /// All output of a job is in its files.
-    fn end_files(&mut self, out: &mut Outbox, job: JobId) {
+    fn end_files(&mut self, out: &Outbox, job: JobId) {
         if let Some(files) = self.files_of(job) {
             let actions = files.end();
             self.apply_file_actions(out, job, actions);
@@ -457,8 +438,8 @@ impl Origin {
 
     /// The controller hears what has been lost, once a tick at most; what is not taken for long is given up
     /// when it is the last.
-    fn tick_files(&mut self, local: &LocalNode, out: &mut Outbox) {
-        let now_ms = local.now_ms;
+    fn tick_files(&mut self, cx: Context<'_>) {
+        let now_ms = cx.local.now_ms;
         let (mut changed, mut stuck) = (Vec::new(), Vec::new());
         for (job, entry) in self.jobs.iter_mut().filter(|(_, entry)| !entry.over) {
             let Some(files) = &entry.files else { continue };
@@ -469,16 +450,16 @@ impl Origin {
                 stuck.push(*job);
             }
         }
-        changed.into_iter().for_each(|(job, below)| self.ack_reports(out, job, below));
+        changed.into_iter().for_each(|(job, below)| self.ack_reports(cx.out, job, below));
         for job in stuck {
             let Some(files) = self.files_of(job) else { continue };
             let actions = files.refuse(format!("its files have taken nothing for {} s", WRITING_MS / 1000));
-            self.apply_file_actions(out, job, actions);
-            self.try_to_end(local, out, job);
+            self.apply_file_actions(cx.out, job, actions);
+            self.try_to_end(cx, job);
         }
     }
 
-    fn forget_old(&mut self, out: &mut Outbox) {
+    fn forget_old(&mut self, out: &Outbox) {
         let mut over: BTreeMap<Option<Account>, Vec<JobId>> = BTreeMap::new();
         for (job, entry) in self.jobs.iter().filter(|(_, entry)| entry.over) {
             over.entry(entry.user.map(|user| user.account())).or_default().push(*job);
@@ -494,13 +475,13 @@ impl Origin {
     }
 
     /// Tells who watches a job once that nothing is heard of the controller, and once that it is back.
-    fn report_controller_state(&mut self, local: &LocalNode, out: &mut Outbox) {
-        let silent_ms = local.controller_silent_ms();
-        let is_gone = silent_ms >= local.config.lost_ms;
+    fn report_controller_state(&mut self, cx: Context<'_>) {
+        let silent_ms = cx.local.controller_silent_ms();
+        let is_gone = silent_ms >= cx.local.config.lost_ms;
         if std::mem::replace(&mut self.controller_gone, is_gone) == is_gone {
             return;
         }
-        let name = &local.config.about.name;
+        let name = &cx.local.config.about.name;
         let text = match is_gone {
             false => format!("{name} is connected to the controller again"),
             true => format!(
@@ -510,7 +491,7 @@ impl Origin {
         };
         let watched = self.jobs.iter().filter(|(_, entry)| entry.client.is_some() && !entry.over);
         let watched: Vec<JobId> = watched.map(|(job, _)| *job).collect();
-        watched.into_iter().for_each(|job| self.report(out, job, &Report::Warning(text.clone())));
+        watched.into_iter().for_each(|job| self.report(cx.out, job, &Report::Warning(text.clone())));
     }
 
     /// Jobs that are asked for: what the controller has said nothing of for long it may not know any more;
@@ -533,14 +514,14 @@ impl Origin {
     }
 
     /// The controller hears how far the reports of a job have come.
-    pub(super) fn ask_controller(&mut self, out: &mut Outbox, job: JobId) {
+    pub(super) fn ask_controller(&mut self, out: &Outbox, job: JobId) {
         let Some(entry) = self.jobs.get(&job) else { return };
         let below = if entry.end.is_some() && !entry.over { entry.received - 1 } else { entry.received };
         self.ack_reports(out, job, below);
     }
 
     /// The nodes of a job hear what has come of its output.
-    pub(super) fn ask_nodes(&mut self, out: &mut Outbox, job: JobId) {
+    pub(super) fn ask_nodes(&mut self, out: &Outbox, job: JobId) {
         let Some(entry) = self.jobs.get(&job) else { return };
         let nodes: Vec<NodeId> = entry.streams.keys().copied().collect();
         nodes.into_iter().for_each(|node| self.give_room(out, job, node, true));

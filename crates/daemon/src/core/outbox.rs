@@ -1,6 +1,8 @@
 //! Output of a part of the daemon: what the shell is to do, what other nodes are told, and what has to
 //! happen in other parts. [`Core`](super::Core) alone knows the parts, and hands it to them.
 
+use std::cell::RefCell;
+
 use super::action::Action;
 use super::event::Event;
 use crate::ids::{ClientId, LinkId};
@@ -48,36 +50,36 @@ pub(super) enum Effect {
     ShutDown,
 }
 
-/// Collects what a part gives out, in order.
+/// Collects what a part gives out, in order. Whoever has it puts in; [`Core`](super::Core) alone takes out.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    effects: Vec<Effect>,
+    effects: RefCell<Vec<Effect>>,
 }
 
 impl Outbox {
-    pub(super) fn push(&mut self, effect: Effect) {
-        self.effects.push(effect);
+    pub(super) fn push(&self, effect: Effect) {
+        self.effects.borrow_mut().push(effect);
     }
 
-    pub(super) fn extend(&mut self, effects: impl IntoIterator<Item = Effect>) {
-        self.effects.extend(effects);
+    pub(super) fn extend(&self, effects: impl IntoIterator<Item = Effect>) {
+        effects.into_iter().for_each(|effect| self.push(effect));
     }
 
-    pub(super) fn act(&mut self, action: Action) {
+    pub(super) fn act(&self, action: Action) {
         self.push(Effect::Act(action));
     }
 
-    pub(super) fn route(&mut self, to: NodeId, body: Routed) {
+    pub(super) fn route(&self, to: NodeId, body: Routed) {
         self.push(Effect::Route(to, body));
     }
 
     /// A question of the daemon's own, whose answer nobody waits for.
-    pub(super) fn post_request(&mut self, user: User, request: Request) {
+    pub(super) fn post_request(&self, user: User, request: Request) {
         self.push(Effect::Event(Event::Request(NO_CLIENT, user, request)));
     }
 
     /// All that there is.
     pub(super) fn take(&mut self) -> Vec<Effect> {
-        std::mem::take(&mut self.effects)
+        std::mem::take(self.effects.get_mut())
     }
 }

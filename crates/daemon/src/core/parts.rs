@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tutti_os::cgroup::Enforced;
 
 use super::action::{Action, Residents};
-use super::local::LocalNode;
+use super::context::Context;
 use super::outbox::{Effect, Outbox};
 #[cfg(test)]
 use super::outlet::BUFFER_BYTES;
@@ -163,11 +163,11 @@ impl Part {
 
 impl Parts {
     /// Begins here what the order says about this node, or forgets it.
-    pub(super) fn begin(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, order: &Order) {
-        let Some(me) = local.me else { return };
+    pub(super) fn begin(&mut self, cx: Context<'_>, job: JobId, order: &Order) {
+        let Some(me) = cx.local.me else { return };
         if order.forget {
             if self.parts.remove(&job).is_some() {
-                out.act(Action::End(job));
+                cx.out.act(Action::End(job));
             }
             self.past.insert(job);
             while self.past.len() > PAST_MAX {
@@ -178,14 +178,14 @@ impl Parts {
         let Some(launch) = order.launch.clone() else { return };
         let Some(index) = launch.index(me) else { return };
         if self.parts.get(&job).is_none_or(|part| part.state.unbegun.is_some()) {
-            self.begin_part(local, out, job, launch, index, order);
+            self.begin_part(cx, job, launch, index, order);
         }
     }
 
     /// Carries out here what the order says about this node.
-    pub(super) fn carry_out(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, order: &Order) {
+    pub(super) fn carry_out(&mut self, cx: Context<'_>, job: JobId, order: &Order) {
         let Some(launch) = order.launch.as_ref().filter(|_| !order.forget) else { return };
-        if local.me.and_then(|me| launch.index(me)).is_none() {
+        if cx.local.me.and_then(|me| launch.index(me)).is_none() {
             return;
         }
         // What is kept counts as said to the starter: one that is away hears it when it comes, from this
@@ -193,24 +193,24 @@ impl Parts {
         if self.parts.get(&job).is_none_or(|part| !part.alive || !part.here) {
             return;
         }
-        self.pass_order_on(local, out, job, order);
+        self.pass_order_on(cx, job, order);
         // After the fact: what is said to a starter twice does less harm than what is never said. A starter
         // that comes back says which signals it has had.
-        self.keep(local, out, job, order);
+        self.keep(cx, job, order);
     }
 
-    fn publish_part(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId) {
-        let (Some(me), Some(part)) = (local.me, self.parts.get_mut(&job)) else { return };
+    fn publish_part(&mut self, cx: Context<'_>, job: JobId) {
+        let (Some(me), Some(part)) = (cx.local.me, self.parts.get_mut(&job)) else { return };
         part.state.version = part.state.version.saturating_add(1);
-        out.push(Effect::PartChanged(State { job, node: me, part: part.state.clone() }));
+        cx.out.push(Effect::PartChanged(State { job, node: me, part: part.state.clone() }));
     }
 
     /// For the switch thread: the ranks of a job run here, or nothing of it is left here.
-    fn forward_part(&self, local: &LocalNode, out: &mut Outbox, job: JobId, runs: bool) {
+    fn forward_part(&self, cx: Context<'_>, job: JobId, runs: bool) {
         if !runs {
-            return out.act(Action::Gang(Command::PartEnded(job)));
+            return cx.out.act(Action::Gang(Command::PartEnded(job)));
         }
-        let (Some(me), Some(part)) = (local.me, self.parts.get(&job)) else { return };
+        let (Some(me), Some(part)) = (cx.local.me, self.parts.get(&job)) else { return };
         let launch = &part.launch;
         if !launch.terms.gang {
             return;
@@ -219,38 +219,26 @@ impl Parts {
         // A starter may say anything; one of several nodes has as many as it was given.
         let most = if launch.enrolled { launch.job.ranks() } else { launch.ranks_on(me) };
         pids.truncate(most as usize);
-        let bound = local.has_machine_alone() && part.is_bound();
+        let bound = cx.local.has_machine_alone() && part.is_bound();
         let (user, fill) = (launch.user.uid, launch.terms.fill);
         let account = launch.user.account().uid;
         let residents = Residents { number: launch.job.id, user, account, pids, bound, fill };
-        out.act(Action::RanksStarted(job, residents));
+        cx.out.act(Action::RanksStarted(job, residents));
     }
 
     /// How its ranks here are held while others have the cores.
-    pub(super) fn record_freeze_method(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        job: JobId,
-        method: FreezeMethod,
-    ) {
+    pub(super) fn record_freeze_method(&mut self, cx: Context<'_>, job: JobId, method: FreezeMethod) {
         let Some(part) = self.parts.get_mut(&job) else { return };
         if part.state.held_by.replace(method) != Some(method) {
-            self.publish_part(local, out, job);
+            self.publish_part(cx, job);
         }
     }
 
     /// Whether it is put out here, as a filler.
-    pub(super) fn record_put_out(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        job: JobId,
-        put_out: Option<PutOut>,
-    ) {
+    pub(super) fn record_put_out(&mut self, cx: Context<'_>, job: JobId, put_out: Option<PutOut>) {
         let Some(part) = self.parts.get_mut(&job) else { return };
         if std::mem::replace(&mut part.state.put_out, put_out) != put_out {
-            self.publish_part(local, out, job);
+            self.publish_part(cx, job);
         }
     }
 
@@ -263,7 +251,7 @@ impl Parts {
     }
 
     /// We are another node now.
-    pub(super) fn drop_all(&mut self, out: &mut Outbox) {
+    pub(super) fn drop_all(&mut self, out: &Outbox) {
         for job in std::mem::take(&mut self.parts).into_keys() {
             out.act(Action::End(job));
             out.act(Action::Gang(Command::PartEnded(job)));
@@ -271,7 +259,7 @@ impl Parts {
     }
 
     /// Our number is known: so is whose states these are.
-    pub(super) fn publish_all(&mut self, local: &LocalNode, out: &mut Outbox) {
+    pub(super) fn publish_all(&mut self, cx: Context<'_>) {
         let jobs: Vec<JobId> = self.parts.keys().copied().collect();
         for job in jobs {
             let Some(part) = self.parts.get(&job).filter(|part| part.here || !part.alive) else {
@@ -280,9 +268,9 @@ impl Parts {
             // A starter that came back before we had our number: the switch thread has not been told of its
             // ranks.
             if part.alive && part.state.phase == Phase::Running {
-                self.forward_part(local, out, job, true);
+                self.forward_part(cx, job, true);
             }
-            self.publish_part(local, out, job);
+            self.publish_part(cx, job);
         }
     }
 }

@@ -16,7 +16,7 @@ use tutti_shm::published::Status;
 use tutti_shm::published::far::{ANY_NODE, Given, Pass, Secret, Wanted};
 
 use super::action::Action;
-use super::local::LocalNode;
+use super::context::Context;
 use super::outbox::Outbox;
 use crate::ids::ClientId;
 use crate::members::NodeId;
@@ -64,15 +64,14 @@ impl Regions {
     /// A user's program of this node, in these groups, wants a region.
     pub(super) fn handle_wanted(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         client: ClientId,
         (uid, groups): (u32, Vec<u32>),
         wanted: Wanted,
     ) {
-        let answer = |out: &mut Outbox, given| out.act(Action::GiveRegion(client, given));
-        let (Some(me), Some(members)) = (local.me, &local.members) else {
-            return answer(out, Given::Refused(Status::Node));
+        let answer = |given| cx.out.act(Action::GiveRegion(client, given));
+        let (Some(me), Some(members)) = (cx.local.me, &cx.local.members) else {
+            return answer(Given::Refused(Status::Node));
         };
         let is_search = wanted.node == ANY_NODE;
         let named = |name: &str| is_search || name == wanted.node;
@@ -80,23 +79,20 @@ impl Regions {
         let mut nodes: BTreeSet<NodeId> = alive.collect();
         let was_here = nodes.remove(&me);
         if nodes.is_empty() {
-            return answer(
-                out,
-                match (was_here, is_search) {
-                    (true, false) => Given::Here,
-                    // Its client has looked here.
-                    (true, true) => Given::Refused(Status::Region),
-                    (false, _) => Given::Refused(Status::Node),
-                },
-            );
+            return answer(match (was_here, is_search) {
+                (true, false) => Given::Here,
+                // Its client has looked here.
+                (true, true) => Given::Refused(Status::Region),
+                (false, _) => Given::Refused(Status::Node),
+            });
         }
         let own = self.asked.values().filter(|asked| asked.client.uid == uid);
         let searches = own.clone().filter(|asked| asked.is_search).count();
         if own.count() >= ASKED_OF_USER_MAX || (is_search && searches >= SEARCHES_OF_USER_MAX) {
-            return answer(out, Given::Refused(Status::Memory));
+            return answer(Given::Refused(Status::Memory));
         }
         let Wanted { owner, name, .. } = wanted;
-        let (begun_ms, asked_ms) = (local.now_ms, local.now_ms);
+        let (begun_ms, asked_ms) = (cx.local.now_ms, cx.local.now_ms);
         let asked = Asked {
             client: RegionClient { uid, groups, owner, name },
             is_search,
@@ -105,7 +101,7 @@ impl Regions {
             begun_ms,
             asked_ms,
         };
-        asked.ask(out, client);
+        asked.ask(cx.out, client);
         self.asked.insert(client, asked);
     }
 
@@ -116,8 +112,7 @@ impl Regions {
     /// A node has answered.
     pub(super) fn handle_given(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         from: NodeId,
         id: u64,
         result: Result<RegionPlace, i32>,
@@ -131,18 +126,18 @@ impl Regions {
             Ok(RegionPlace { address, key, proof }) => {
                 self.asked.remove(&client);
                 let pass = Pass { key: Secret(key), proof: Secret(proof) };
-                let node = local.members.as_ref().map_or_else(String::new, |members| members.name(from));
-                out.act(Action::GiveRegion(client, Given::There { address, pass, node }));
+                let node = cx.local.members.as_ref().map_or_else(String::new, |members| members.name(from));
+                cx.out.act(Action::GiveRegion(client, Given::There { address, pass, node }));
             }
             Err(status) => {
                 asked.note(Status::of(status).filter(|it| *it != Status::Ok).unwrap_or(Status::Refused));
-                self.end_if_over(out, client);
+                self.end_if_over(cx.out, client);
             }
         }
     }
 
     /// A client of another node wants a region of this one.
-    pub(super) fn handle_asked(&mut self, out: &mut Outbox, from: NodeId, id: u64, client: RegionClient) {
+    pub(super) fn handle_asked(&mut self, out: &Outbox, from: NodeId, id: u64, client: RegionClient) {
         if self.reaching.contains_key(&(from, id)) {
             return;
         }
@@ -157,7 +152,7 @@ impl Regions {
     /// The region's server has answered, or has not in its time.
     pub(super) fn handle_reached(
         &mut self,
-        out: &mut Outbox,
+        out: &Outbox,
         from: NodeId,
         id: u64,
         result: Result<RegionPlace, i32>,
@@ -166,9 +161,9 @@ impl Regions {
         out.route(from, Routed::RegionGiven { id, result });
     }
 
-    pub(super) fn tick(&mut self, local: &LocalNode, out: &mut Outbox) {
-        let now_ms = local.now_ms;
-        let is_alive = |node: &NodeId| local.members.as_ref().is_some_and(|it| it.is_alive(*node));
+    pub(super) fn tick(&mut self, cx: Context<'_>) {
+        let now_ms = cx.local.now_ms;
+        let is_alive = |node: &NodeId| cx.local.members.as_ref().is_some_and(|it| it.is_alive(*node));
         for (client, asked) in &mut self.asked {
             let before = asked.nodes.len();
             asked.nodes.retain(is_alive);
@@ -181,7 +176,7 @@ impl Regions {
             }
             if now_ms >= asked.asked_ms + REPEAT_MS {
                 asked.asked_ms = now_ms;
-                asked.ask(out, *client);
+                asked.ask(cx.out, *client);
             }
         }
         let over: Vec<ClientId> = self
@@ -190,11 +185,11 @@ impl Regions {
             .filter(|(_, asked)| asked.nodes.is_empty())
             .map(|(client, _)| *client)
             .collect();
-        over.into_iter().for_each(|client| self.end_if_over(out, client));
+        over.into_iter().for_each(|client| self.end_if_over(cx.out, client));
     }
 
     /// All have refused.
-    fn end_if_over(&mut self, out: &mut Outbox, client: ClientId) {
+    fn end_if_over(&mut self, out: &Outbox, client: ClientId) {
         let Some(asked) = self.asked.get(&client).filter(|asked| asked.nodes.is_empty()) else { return };
         let status = asked.refused.unwrap_or(Status::Region);
         self.asked.remove(&client);
@@ -203,7 +198,7 @@ impl Regions {
 }
 
 impl Asked {
-    fn ask(&self, out: &mut Outbox, client: ClientId) {
+    fn ask(&self, out: &Outbox, client: ClientId) {
         for node in &self.nodes {
             out.route(*node, Routed::RegionWanted { id: client.0, client: self.client.clone() });
         }

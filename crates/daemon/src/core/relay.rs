@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::action::Action;
-use super::local::LocalNode;
+use super::context::Context;
 use super::outbox::Outbox;
 use crate::gang::Command;
 use crate::ids::LinkId;
@@ -333,13 +333,13 @@ impl Relay {
     }
 
     /// Sends up on this link what is due. `true`: something has changed.
-    pub(super) fn flush_states(&mut self, local: &LocalNode, out: &mut Outbox, up: LinkId) -> bool {
-        let (Some(me), Some(members)) = (local.me, local.members.as_ref()) else { return false };
+    pub(super) fn flush_states(&mut self, cx: Context<'_>, up: LinkId) -> bool {
+        let (Some(me), Some(members)) = (cx.local.me, cx.local.members.as_ref()) else { return false };
         let mut batches = Batches::default();
         for (job, entry) in &mut self.entries {
             if std::mem::take(&mut entry.up) {
                 let mut order = entry.newest_order().clone();
-                order.clock = order.clock.sent(local.boot_ms);
+                order.clock = order.clock.sent(cx.local.boot_ms);
                 batches.push_order(*job, order);
             }
             if entry.is_due(members, me) {
@@ -351,7 +351,7 @@ impl Relay {
         let full = batches.full;
         let any = !full.is_empty();
         for Batch { orders, states } in full {
-            out.act(Action::Send(up, Message::States { orders, states }));
+            cx.out.act(Action::Send(up, Message::States { orders, states }));
         }
         any
     }
@@ -359,8 +359,7 @@ impl Relay {
     /// Sends orders down to these children; gives those that are new here too.
     pub(super) fn flush_orders(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         children: &[(LinkId, NodeId)],
     ) -> Vec<(JobId, Order)> {
         if self.is_empty() {
@@ -369,7 +368,7 @@ impl Relay {
             self.moved = false;
             return Vec::new();
         }
-        let Some(members) = &local.members else { return Vec::new() };
+        let Some(members) = &cx.local.members else { return Vec::new() };
         // A child may have come before the list that hangs others below it: it has not been told of their
         // jobs.
         let moved = std::mem::take(&mut self.moved);
@@ -381,7 +380,7 @@ impl Relay {
                 let is_news = whole || entry.new || moved && !sent.contains(job);
                 if is_news && entry.concerns(members, child) {
                     let mut order = entry.order.clone();
-                    order.clock = order.clock.sent(local.boot_ms);
+                    order.clock = order.clock.sent(cx.local.boot_ms);
                     if !sent.insert(*job) {
                         order.launch = None;
                     }
@@ -389,17 +388,17 @@ impl Relay {
                 }
             }
             for Batch { orders, .. } in batches.full {
-                out.act(Action::Send(link, Message::Orders(orders)));
+                cx.out.act(Action::Send(link, Message::Orders(orders)));
             }
         }
-        self.announce_jobs(out);
+        self.announce_jobs(cx.out);
         let entries = self.entries.iter_mut();
         let new = entries.filter_map(|(job, entry)| std::mem::take(&mut entry.new).then_some((job, entry)));
         new.map(|(job, entry)| (*job, entry.order.clone())).collect()
     }
 
     /// The job is over, and forgotten everywhere.
-    pub(super) fn forget(&mut self, out: &mut Outbox, job: JobId) {
+    pub(super) fn forget(&mut self, out: &Outbox, job: JobId) {
         out.act(Action::Gang(Command::JobForgotten(job)));
         self.entries.remove(&job);
         for sent in self.launches.values_mut() {
@@ -409,7 +408,7 @@ impl Relay {
 
     /// Tells the switch thread of the jobs that are new to it, also of those that an earlier incarnation has
     /// kept.
-    fn announce_jobs(&mut self, out: &mut Outbox) {
+    fn announce_jobs(&mut self, out: &Outbox) {
         let unknown = self.entries.iter_mut().filter(|(_, entry)| !entry.announced && !entry.order.forget);
         let mut jobs = Vec::new();
         for (job, entry) in unknown {

@@ -441,19 +441,21 @@ fn cluster_sim_new_controller_numbers_orders_above_all_known() {
         world.run_until(world.now_ms + 1);
     }
     let job = JobId(1);
-    let first = world.core(0).relay.order(job).expect("the controller has ordered it").clone();
+    let first = world.core(0).subsystems.relay.order(job).expect("the controller has ordered it").clone();
     world.replace_daemon(0, 500);
     while !world.has_daemon(0) {
         world.run_until(world.now_ms + 1);
     }
     let controller = world.core(0);
-    controller.handle_known(job, Order { version: 1, ..first.clone() });
-    let version = |controller: &super::Core| controller.relay.order(job).expect("it is adopted").version;
+    controller.call(|it, out| it.handle_known(out, job, Order { version: 1, ..first.clone() }));
+    let version =
+        |controller: &super::Core| controller.subsystems.relay.order(job).expect("it is adopted").version;
     assert_eq!(version(controller), 1);
-    controller.handle_known(job, Order { version: 7, run: Run::Stop, ..first.clone() });
+    controller
+        .call(|it, out| it.handle_known(out, job, Order { version: 7, run: Run::Stop, ..first.clone() }));
     assert_eq!(version(controller), 8);
     // Also when it says nothing that is new here.
-    controller.handle_known(job, Order { version: 11, ..first });
+    controller.call(|it, out| it.handle_known(out, job, Order { version: 11, ..first }));
     assert_eq!(version(controller), 12);
 }
 
@@ -470,9 +472,9 @@ fn cluster_sim_newer_order_passes_a_node_with_an_older_one() {
     }
     let job = JobId(1);
     let inner = world.core(1);
-    let known = inner.relay.order(job).expect("it runs there").clone();
+    let known = inner.subsystems.relay.order(job).expect("it runs there").clone();
     let passed_on = |inner: &mut super::Core, version: u64| -> Vec<u64> {
-        inner.handle_known(job, Order { version, ..known.clone() });
+        inner.call(|it, out| it.handle_known(out, job, Order { version, ..known.clone() }));
         inner.flush_states();
         let actions = std::iter::from_fn(|| inner.poll_action());
         let orders = actions.filter_map(|action| match action {
@@ -485,12 +487,12 @@ fn cluster_sim_newer_order_passes_a_node_with_an_older_one() {
     assert_eq!(passed_on(inner, known.version + 2), [known.version + 2]);
     assert_eq!(passed_on(inner, known.version + 1), [0; 0], "and this one is older");
     assert_eq!(
-        inner.relay.order(job).map(|order| order.version),
+        inner.subsystems.relay.order(job).map(|order| order.version),
         Some(known.version),
         "it is not carried out"
     );
-    inner.relay.resend_all();
-    inner.relay.set_order(job, Order { version: known.version + 3, ..known.clone() });
+    inner.subsystems.relay.resend_all();
+    inner.subsystems.relay.set_order(job, Order { version: known.version + 3, ..known.clone() });
     assert_eq!(passed_on(inner, 0), [known.version + 3], "what is said on a new link");
 }
 
@@ -498,23 +500,28 @@ fn cluster_sim_newer_order_passes_a_node_with_an_older_one() {
 impl super::Core {
     /// Remains of jobs, in words.
     fn leftovers(&self) -> Vec<String> {
-        let mut left = self.relay.leftovers();
-        left.extend(self.parts.leftovers());
-        left.extend(self.origin.leftovers());
-        left.extend(self.tunnels.leftovers());
-        left.extend(self.regions.leftovers());
-        left.extend(self.controller.iter().flat_map(super::controller::Controller::leftovers));
+        let mut left = self.subsystems.relay.leftovers();
+        left.extend(self.subsystems.parts.leftovers());
+        left.extend(self.subsystems.origin.leftovers());
+        left.extend(self.subsystems.tunnels.leftovers());
+        left.extend(self.subsystems.regions.leftovers());
+        left.extend(self.subsystems.controller.iter().flat_map(super::controller::Controller::leftovers));
         left
     }
 
     fn links_text(&self) -> String {
-        let alive: Vec<u32> =
-            self.local.members.iter().flat_map(|members| members.alive().map(|(node, _)| node.0)).collect();
-        format!("{:?}, alive {alive:?}", self.links)
+        let alive: Vec<u32> = self
+            .subsystems
+            .local
+            .members
+            .iter()
+            .flat_map(|members| members.alive().map(|(node, _)| node.0))
+            .collect();
+        format!("{:?}, alive {alive:?}", self.subsystems.links)
     }
 
     /// Checks what must hold at any time.
     fn check_bounds(&self) {
-        self.parts.check_bounds();
+        self.subsystems.parts.check_bounds();
     }
 }

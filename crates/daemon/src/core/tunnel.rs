@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use tutti_protocol::wire::{self, Decoder, Kind};
 
 use super::action::Action;
+use super::context::Context;
 use super::event::Event;
-use super::local::LocalNode;
 use super::outbox::{Effect, Outbox};
 use super::outlet::Outlet;
 use crate::ids::ClientId;
@@ -205,28 +205,27 @@ impl Tunnels {
 
     pub(super) fn handle_tunnel(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         from: NodeId,
         id: u64,
         to_origin: bool,
         pipe: Pipe,
     ) {
         if to_origin {
-            self.handle_at_far(local, out, from, id, pipe)
+            self.handle_at_far(cx, from, id, pipe)
         } else {
-            self.handle_at_near(local, out, from, id, pipe)
+            self.handle_at_near(cx, from, id, pipe)
         }
     }
 
-    fn handle_at_far(&mut self, local: &LocalNode, out: &mut Outbox, from: NodeId, id: u64, mut pipe: Pipe) {
+    fn handle_at_far(&mut self, cx: Context<'_>, from: NodeId, id: u64, mut pipe: Pipe) {
         let known = self.far_of(from, id);
         if pipe.over {
             if let Some(client) = known {
                 self.far.remove(&client);
-                out.push(Effect::Event(Event::ClientGone(client)));
+                cx.out.push(Effect::Event(Event::ClientGone(client)));
             }
-            return self.send_over(out, from, id, false);
+            return self.send_over(cx.out, from, id, false);
         }
         let client = match (known, pipe.open.take()) {
             (Some(client), _) => client,
@@ -235,33 +234,33 @@ impl Tunnels {
                 self.made += 1;
                 let client = ClientId(FAR | self.made);
                 self.far.insert(client, (from, id, End::new()));
-                out.push(Effect::Event(Event::Request(client, user, request)));
+                cx.out.push(Effect::Event(Event::Request(client, user, request)));
                 client
             }
-            _ => return self.send_over(out, from, id, false),
+            _ => return self.send_over(cx.out, from, id, false),
         };
-        let now_ms = local.now_ms;
+        let now_ms = cx.local.now_ms;
         let Some((_, _, end)) = self.far.get_mut(&client) else { return };
         let (frames, arrived) = end.handle_pipe(&pipe, now_ms);
         // Frames of a program are small: they count as taken.
         end.taken = end.have;
-        out.push(Effect::Event(Event::Taken(client, arrived as usize)));
+        cx.out.push(Effect::Event(Event::Taken(client, arrived as usize)));
         for (kind, number, payload) in frames {
             if (kind, number) == (Kind::Suspend, IS_STOPPED) {
-                out.push(Effect::Event(Event::FrontState(client, true)));
+                cx.out.push(Effect::Event(Event::FrontState(client, true)));
             } else {
-                out.push(Effect::Event(Event::Frame(client, kind, number, payload)));
+                cx.out.push(Effect::Event(Event::Frame(client, kind, number, payload)));
             }
         }
     }
 
-    fn handle_at_near(&mut self, local: &LocalNode, out: &mut Outbox, from: NodeId, id: u64, pipe: Pipe) {
+    fn handle_at_near(&mut self, cx: Context<'_>, from: NodeId, id: u64, pipe: Pipe) {
         let client = ClientId(id);
-        let now_ms = local.now_ms;
+        let now_ms = cx.local.now_ms;
         let Some(near) = self.near.get_mut(&client) else {
             // An earlier incarnation's, or one whose end was not heard.
             if !pipe.over {
-                self.send_over(out, from, id, true);
+                self.send_over(cx.out, from, id, true);
             }
             return;
         };
@@ -270,23 +269,23 @@ impl Tunnels {
         let complete = near.end.end.is_some_and(|end| near.end.have >= end);
         for (kind, number, payload) in frames.into_iter().filter(|_| !gone) {
             if kind == Kind::Resume {
-                out.act(Action::Continue(client));
+                cx.out.act(Action::Continue(client));
                 continue;
             }
             let mut frame = Vec::new();
             wire::put(&mut frame, kind, number, &payload);
-            out.act(Action::ToClient(client, frame));
+            cx.out.act(Action::ToClient(client, frame));
         }
         if complete && !pipe.over {
-            self.send_over(out, origin, id, true);
+            self.send_over(cx.out, origin, id, true);
         }
         if complete || pipe.over {
-            self.end_near(out, client);
+            self.end_near(cx.out, client);
         }
     }
 
     /// Ends a near end: nothing more comes for the program, which is told so if it has heard nothing.
-    fn end_near(&mut self, out: &mut Outbox, client: ClientId) {
+    fn end_near(&mut self, out: &Outbox, client: ClientId) {
         let Some(near) = self.near.remove(&client).filter(|near| !near.gone) else { return };
         if near.end.have == 0 {
             let text = "the node where the job was submitted does not answer".to_owned();
@@ -295,15 +294,15 @@ impl Tunnels {
         out.act(Action::Release(client));
     }
 
-    fn send_over(&self, out: &mut Outbox, to: NodeId, id: u64, to_origin: bool) {
+    fn send_over(&self, out: &Outbox, to: NodeId, id: u64, to_origin: bool) {
         let pipe = Pipe { over: true, ..End::new().pipe() };
         out.route(to, Routed::Tunnel { id, to_origin, pipe });
     }
 
     /// Says what is to be said, and ends what has lost its other side.
-    pub(super) fn flush(&mut self, local: &LocalNode, out: &mut Outbox) {
-        let now_ms = local.now_ms;
-        let Some(members) = &local.members else { return };
+    pub(super) fn flush(&mut self, cx: Context<'_>) {
+        let now_ms = cx.local.now_ms;
+        let Some(members) = &cx.local.members else { return };
         let mut outgoing = Vec::new();
         let (mut lost_near, mut lost_far) = (Vec::new(), Vec::new());
         for (client, near) in &mut self.near {
@@ -329,12 +328,12 @@ impl Tunnels {
             outgoing.extend(end.poll_pipes(now_ms).into_iter().map(|pipe| (*node, *id, false, pipe)));
         }
         for (to, id, to_origin, pipe) in outgoing {
-            out.route(to, Routed::Tunnel { id, to_origin, pipe });
+            cx.out.route(to, Routed::Tunnel { id, to_origin, pipe });
         }
-        lost_near.into_iter().for_each(|client| self.end_near(out, client));
+        lost_near.into_iter().for_each(|client| self.end_near(cx.out, client));
         for client in lost_far {
             self.far.remove(&client);
-            out.push(Effect::Event(Event::ClientGone(client)));
+            cx.out.push(Effect::Event(Event::ClientGone(client)));
         }
     }
 }

@@ -7,9 +7,8 @@ use super::Controller;
 use super::answers::Requester;
 use crate::core::action::Action;
 use crate::core::config::Loaded;
+use crate::core::context::Context;
 use crate::core::job_event::JobEvent;
-use crate::core::local::LocalNode;
-use crate::core::outbox::Outbox;
 use crate::gang::Command;
 use crate::members::NodeId;
 use crate::message::{Answer, Routed, User};
@@ -21,27 +20,20 @@ impl Controller {
     }
 
     /// None: the answer comes when the file has been read.
-    pub(super) fn reload(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        user: User,
-        requester: Requester,
-    ) -> Option<Answer> {
-        if !local.may(user, None) {
+    pub(super) fn reload(&mut self, cx: Context<'_>, user: User, requester: Requester) -> Option<Answer> {
+        if !cx.local.may(user, None) {
             return Some(Answer::Refused(
                 "only the owner of the daemons may reload their configuration".into(),
             ));
         }
-        out.act(Action::Reload(Some(requester)));
+        cx.out.act(Action::Reload(Some(requester)));
         None
     }
 
     /// The configuration has been read: it holds from now on, or nothing has changed.
     pub(in crate::core) fn handle_reloaded(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         requester: Option<Requester>,
         result: Result<Box<Loaded>, Vec<String>>,
     ) {
@@ -51,29 +43,29 @@ impl Controller {
                 let shown = settings::version_text(version);
                 self.rules = loaded.rules;
                 let half_life_ns = self.rules.half_life_ms() * 1_000_000;
-                out.act(Action::Gang(Command::Configure { slice_ns: loaded.slice_ns, half_life_ns }));
-                self.tell_owners(local, out);
+                cx.out.act(Action::Gang(Command::Configure { slice_ns: loaded.slice_ns, half_life_ns }));
+                self.tell_owners(cx);
                 let event = JobEvent {
-                    ms: local.wall_ms,
+                    ms: cx.local.wall_ms,
                     event: "reloaded",
                     text: shown.clone(),
                     ..JobEvent::default()
                 };
-                out.act(Action::Log(event));
-                out.act(Action::Info(format!("the configuration of version {shown} holds")));
+                cx.out.act(Action::Log(event));
+                cx.out.act(Action::Info(format!("the configuration of version {shown} holds")));
                 // Jobs may wait for a limit that is another now.
                 self.retry_waiting();
                 Answer::Reloaded(version, loaded.notes)
             }
             Err(lines) => {
-                lines.iter().for_each(|line| out.act(Action::Warn(line.clone())));
-                out.act(Action::Warn("the configuration is not taken: what held goes on".into()));
+                lines.iter().for_each(|line| cx.out.act(Action::Warn(line.clone())));
+                cx.out.act(Action::Warn("the configuration is not taken: what held goes on".into()));
                 Answer::Mistakes(lines)
             }
         };
         if let Some((from, request_id)) = requester {
             self.answers.remember((from, request_id), answer.clone());
-            out.route(from, Routed::Answer { request_id, answer });
+            cx.out.route(from, Routed::Answer { request_id, answer });
         }
     }
 

@@ -16,9 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::job::JobRecord;
 use super::{Controller, log};
 use crate::core::action::Action;
+use crate::core::context::Context;
 use crate::core::job_event::JobEvent;
-use crate::core::local::LocalNode;
-use crate::core::outbox::Outbox;
 use crate::gang::Command;
 use crate::members::NodeId;
 use crate::message::{JobId, PartState, Phase};
@@ -46,7 +45,7 @@ impl JobRecord {
 
 impl Controller {
     /// A job is connected to others than before.
-    pub(super) fn settle_connections(&mut self, local: &LocalNode, out: &mut Outbox) {
+    pub(super) fn settle_connections(&mut self, cx: Context<'_>) {
         let jobs = || self.jobs.records.values().filter(|job| !job.connected.is_empty());
         let by_number: BTreeMap<(u32, u64), &JobRecord> =
             jobs().map(|job| ((job.launch.user.uid, job.public), job)).collect();
@@ -62,18 +61,18 @@ impl Controller {
                 }
             }
         }
-        let mut tell = |(one, other): &Pair, connected| {
-            out.act(Action::Gang(Command::Connected(*one, *other, connected)));
+        let tell = |(one, other): &Pair, connected| {
+            cx.out.act(Action::Gang(Command::Connected(*one, *other, connected)));
         };
         self.connections.difference(&pairs).for_each(|pair| tell(pair, false));
         pairs.difference(&self.connections).for_each(|pair| tell(pair, true));
         let before = std::mem::replace(&mut self.connections, pairs.clone());
-        before.difference(&pairs).for_each(|pair| self.log_connection(local, out, *pair, false));
-        pairs.difference(&before).for_each(|pair| self.log_connection(local, out, *pair, true));
+        before.difference(&pairs).for_each(|pair| self.log_connection(cx, *pair, false));
+        pairs.difference(&before).for_each(|pair| self.log_connection(cx, *pair, true));
     }
 
     /// Both jobs have a line of it, unless they are over, or have had many.
-    fn log_connection(&mut self, local: &LocalNode, out: &mut Outbox, (one, other): Pair, connected: bool) {
+    fn log_connection(&mut self, cx: Context<'_>, (one, other): Pair, connected: bool) {
         let (event, what) =
             if connected { ("connected", "connected to") } else { ("parted", "no longer connected to") };
         for (job, with) in [(one, other), (other, one)] {
@@ -81,7 +80,7 @@ impl Controller {
             record.connection_lines += 1;
             if record.connection_lines <= LINES_MAX {
                 let text = format!("{what} job {with}");
-                log::log(local, out, job, JobEvent { event, text, ..JobEvent::default() });
+                log::log(cx, job, JobEvent { event, text, ..JobEvent::default() });
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-
 use super::job::JobRecord;
 use crate::core::clocks::Clocks;
 use crate::core::fair::fair_share;

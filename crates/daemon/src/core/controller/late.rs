@@ -5,15 +5,14 @@ use tutti_sched::controller::{Lags, Notice};
 
 use super::job::JobRecord;
 use crate::core::action::Action;
+use crate::core::context::Context;
 use crate::core::job_event::JobEvent;
-use crate::core::local::LocalNode;
-use crate::core::outbox::Outbox;
 use crate::members::{Members, NodeId};
 use crate::message::{JobId, JobState};
 
 /// A line and an event.
-pub(super) fn report_late(local: &LocalNode, out: &mut Outbox, notice: Notice) {
-    let Some(members) = local.members.as_ref().filter(|_| local.is_controller()) else { return };
+pub(super) fn report_late(cx: Context<'_>, notice: Notice) {
+    let Some(members) = cx.local.members.as_ref().filter(|_| cx.local.is_controller()) else { return };
     let (node, event, text) = match notice {
         Notice::Late(node, job) => {
             (node, "node-late", format!("has not frozen job {job}, which is frozen on its other nodes"))
@@ -29,8 +28,8 @@ pub(super) fn report_late(local: &LocalNode, out: &mut Outbox, notice: Notice) {
     let name = members.name(node);
     let line = format!("node {name} {text}");
     let is_bad = matches!(notice, Notice::Late(..) | Notice::Expelled(_));
-    out.act(if is_bad { Action::Warn(line) } else { Action::Info(line) });
-    out.act(Action::Log(JobEvent { text, ..JobEvent::node(local.wall_ms, event, &name) }));
+    cx.out.act(if is_bad { Action::Warn(line) } else { Action::Info(line) });
+    cx.out.act(Action::Log(JobEvent { text, ..JobEvent::node(cx.local.wall_ms, event, &name) }));
 }
 
 /// The nodes that a job waits for, which stands still until then.

@@ -6,17 +6,17 @@ use tutti_sched::fill_trial::PutOut;
 use super::job::JobRecord;
 use super::listing;
 use crate::core::action::Action;
+use crate::core::context::Context;
 use crate::core::job_event::{EndedBy, Files, JobEvent};
 use crate::core::local::LocalNode;
-use crate::core::outbox::Outbox;
 use crate::members::NodeId;
 use crate::message::{JobId, Notice};
 
 /// Pids of a node's ranks that a line has: a job that runs already may claim any number.
 const PIDS_MAX: usize = 512;
 
-pub(super) fn log(local: &LocalNode, out: &mut Outbox, id: JobId, event: JobEvent) {
-    out.act(Action::Log(JobEvent { ms: local.wall_ms, job: Some(id), ..event }));
+pub(super) fn log(cx: Context<'_>, id: JobId, event: JobEvent) {
+    cx.out.act(Action::Log(JobEvent { ms: cx.local.wall_ms, job: Some(id), ..event }));
 }
 
 fn node_name(local: &LocalNode, node: NodeId) -> Vec<String> {
@@ -24,58 +24,48 @@ fn node_name(local: &LocalNode, node: NodeId) -> Vec<String> {
 }
 
 /// The ranks of all nodes run: a line for each node.
-pub(super) fn log_start(local: &LocalNode, out: &mut Outbox, job: &JobRecord) {
-    log(local, out, job.id, JobEvent { event: "started", ..JobEvent::default() });
+pub(super) fn log_start(cx: Context<'_>, job: &JobRecord) {
+    log(cx, job.id, JobEvent { event: "started", ..JobEvent::default() });
     let firsts = job.launch.first_ranks.clone();
     for ((node, pids), first) in job.pids.iter().zip(firsts) {
         let (node, pids) = (*node, pids.iter().take(PIDS_MAX).copied().collect());
-        let (rank, nodes) = (Some(first), node_name(local, node));
-        log(
-            local,
-            out,
-            job.id,
-            JobEvent { event: "ranks-started", rank, pids, nodes, ..JobEvent::default() },
-        );
+        let (rank, nodes) = (Some(first), node_name(cx.local, node));
+        log(cx, job.id, JobEvent { event: "ranks-started", rank, pids, nodes, ..JobEvent::default() });
     }
 }
 
 /// The files of a job's output are open, or something of it is lost.
-pub(super) fn log_files(local: &LocalNode, out: &mut Outbox, job: &JobRecord) {
+pub(super) fn log_files(cx: Context<'_>, job: &JobRecord) {
     let (output, first_ranks) = (job.shown_output(), listing::first_ranks(&job.launch));
     let files = Files { output, first_ranks, output_state: job.output.clone() };
-    log(local, out, job.id, JobEvent::output(files));
+    log(cx, job.id, JobEvent::output(files));
 }
 
 /// No rank of a node is left there.
-pub(super) fn log_left(local: &LocalNode, out: &mut Outbox, id: JobId, left: Vec<(NodeId, u8)>) {
+pub(super) fn log_left(cx: Context<'_>, id: JobId, left: Vec<(NodeId, u8)>) {
     for (node, status) in left {
-        let (status, nodes) = (Some(status), node_name(local, node));
-        log(local, out, id, JobEvent { event: "ranks-ended", status, nodes, ..JobEvent::default() });
+        let (status, nodes) = (Some(status), node_name(cx.local, node));
+        log(cx, id, JobEvent { event: "ranks-ended", status, nodes, ..JobEvent::default() });
     }
 }
 
 /// As a filler it is put out on nodes, or may fill again.
-pub(super) fn log_fillings(
-    local: &LocalNode,
-    out: &mut Outbox,
-    id: JobId,
-    fillings: Vec<(NodeId, Option<PutOut>)>,
-) {
+pub(super) fn log_fillings(cx: Context<'_>, id: JobId, fillings: Vec<(NodeId, Option<PutOut>)>) {
     for (node, put_out) in fillings {
-        let (nodes, event) = (node_name(local, node), if put_out.is_some() { "put-out" } else { "fills" });
+        let (nodes, event) = (node_name(cx.local, node), if put_out.is_some() { "put-out" } else { "fills" });
         let text = put_out.map_or_else(|| "fills again".to_owned(), |put_out| put_out.to_string());
-        log(local, out, id, JobEvent { event, text, nodes, ..JobEvent::default() });
+        log(cx, id, JobEvent { event, text, nodes, ..JobEvent::default() });
     }
 }
 
 /// Logs that the job has reached its limit.
-pub(super) fn log_limit(local: &LocalNode, out: &mut Outbox, job: &JobRecord) {
+pub(super) fn log_limit(cx: Context<'_>, job: &JobRecord) {
     let text = job.cause.clone().unwrap_or_default();
-    log(local, out, job.id, JobEvent { event: "limit", text, ..JobEvent::default() });
+    log(cx, job.id, JobEvent { event: "limit", text, ..JobEvent::default() });
 }
 
 /// Logs what the user of a job is told.
-pub(super) fn log_notice(local: &LocalNode, out: &mut Outbox, job: &JobRecord, notice: &Notice) {
+pub(super) fn log_notice(cx: Context<'_>, job: &JobRecord, notice: &Notice) {
     match notice {
         Notice::Report(Report::Ended(ended)) => {
             let launch = &job.launch;
@@ -87,15 +77,15 @@ pub(super) fn log_notice(local: &LocalNode, out: &mut Outbox, job: &JobRecord, n
                 text: ended.to_string(),
                 rank: Some(ended.rank),
                 pids: vec![ended.pid],
-                nodes: node.map_or_else(Vec::new, |node| node_name(local, node)),
+                nodes: node.map_or_else(Vec::new, |node| node_name(cx.local, node)),
                 status: Some(ended.cause.status()),
                 by: Some(EndedBy { cause: name_of(ended.cause), signal }),
                 ..JobEvent::default()
             };
-            log(local, out, job.id, event);
+            log(cx, job.id, event);
         }
         Notice::Report(Report::Refused(text) | Report::Warning(text)) => {
-            log(local, out, job.id, JobEvent { event: "said", text: text.clone(), ..JobEvent::default() });
+            log(cx, job.id, JobEvent { event: "said", text: text.clone(), ..JobEvent::default() });
         }
         _ => {}
     }

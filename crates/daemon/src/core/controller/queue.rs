@@ -35,6 +35,7 @@ use super::jobs::SETTLE_LOST;
 use super::waits::{Outcome, Waits};
 use super::{Controller, gpus, log, scheduler, start_rules};
 use crate::core::action::Action;
+use crate::core::context::Context;
 use crate::core::job_event::JobEvent;
 use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
@@ -85,15 +86,10 @@ impl JobRecord {
 
 impl Controller {
     /// The jobs that waited in an earlier incarnation of the controller.
-    pub(in crate::core) fn take_queue(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        queued: Vec<(JobId, Queued)>,
-    ) {
+    pub(in crate::core) fn take_queue(&mut self, cx: Context<'_>, queued: Vec<(JobId, Queued)>) {
         queued.iter().for_each(|(id, _)| self.jobs.begin_behind(*id));
-        let queued = without_unfinished(out, queued);
-        let held_until_ms = Some(local.now_ms + SETTLE_LOST * local.config.lost_ms);
+        let queued = without_unfinished(cx.out, queued);
+        let held_until_ms = Some(cx.local.now_ms + SETTLE_LOST * cx.local.config.lost_ms);
         for (id, Queued { launch, demand, suspended, over, on_hold }) in queued {
             self.answers.remember((launch.origin, launch.request_id), Answer::Job(id));
             let mut waits = Waits::new(demand, held_until_ms);
@@ -110,7 +106,7 @@ impl Controller {
     }
 
     /// Writes the file of a job that waits; `false`: it has none. Who is named hears when it is there.
-    pub(super) fn file(&mut self, out: &mut Outbox, id: JobId, filing: Filing) -> bool {
+    pub(super) fn file(&mut self, out: &Outbox, id: JobId, filing: Filing) -> bool {
         let Some(job) = self.jobs.get(id).filter(|job| !job.is_ending()) else { return false };
         let Some(queued) = &job.queued else { return false };
         let launch = Launch { detached: job.detached, ..Launch::clone(&job.launch) };
@@ -126,8 +122,7 @@ impl Controller {
     /// A new job wants nodes. Its user gets its number when the file is written, as `filing` says.
     pub(super) fn queue(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         id: JobId,
         mut launch: Launch,
         demand: Demand,
@@ -139,24 +134,18 @@ impl Controller {
         let held_until_ms = self.jobs.records.values().find_map(|job| job.queued.as_ref()?.held_until_ms);
         let mut waits = Waits::new(demand, held_until_ms);
         waits.over = self.jobs.outcomes(&launch.batch.after);
-        let hold = HeldBy { since_ms: local.wall_ms, uid: launch.user.uid };
+        let hold = HeldBy { since_ms: cx.local.wall_ms, uid: launch.user.uid };
         waits.user_hold = launch.batch.rules().held.then_some(hold);
         self.jobs.insert(id, JobRecord::waiting(id, launch, waits));
-        self.file(out, id, filing);
+        self.file(cx.out, id, filing);
     }
 
     /// The file of a job is there, or cannot be.
-    pub(in crate::core) fn handle_filed(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        id: JobId,
-        filed: &Result<(), String>,
-    ) {
+    pub(in crate::core) fn handle_filed(&mut self, cx: Context<'_>, id: JobId, filed: &Result<(), String>) {
         let (requester, answer) = match self.filings.pop(id) {
             Some(Filing::New(requester)) => {
                 let of_tasks = self.filings.take_failure(id).map_or(Ok(()), Err);
-                (requester, self.begin_filed(local, out, id, &filed.clone().and(of_tasks)))
+                (requester, self.begin_filed(cx, id, &filed.clone().and(of_tasks)))
             }
             Some(Filing::Task(array)) => {
                 return if let Err(why) = filed {
@@ -166,7 +155,7 @@ impl Controller {
             // What cannot be kept is so in this incarnation, and the log of the daemon says that it is in no
             // other.
             Some(Filing::Again(old, requester)) => {
-                let answer = self.handle_again_filed(local, out, (old, id), filed);
+                let answer = self.handle_again_filed(cx, (old, id), filed);
                 match requester {
                     Some(requester) => (requester, answer),
                     None => return,
@@ -174,28 +163,22 @@ impl Controller {
             }
             Some(Filing::Changed(requester)) => (requester, Answer::Done),
             Some(Filing::Over(job)) => return self.jobs.record_filed(id, job),
-            Some(Filing::Outcomes(jobs)) => return self.record_outcomes(out, id, &jobs),
+            Some(Filing::Outcomes(jobs)) => return self.record_outcomes(cx.out, id, &jobs),
             Some(Filing::Noted) | None => return,
         };
         self.answers.remember(requester, answer.clone());
         let (from, request_id) = requester;
-        out.route(from, Routed::Answer { request_id, answer });
+        cx.out.route(from, Routed::Answer { request_id, answer });
     }
 
     /// Begins a new job; returns what its user hears. Nobody would know of one that was submitted and lost;
     /// who waits for his job sees what becomes of it.
-    pub(super) fn begin_filed(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        id: JobId,
-        filed: &Result<(), String>,
-    ) -> Answer {
+    pub(super) fn begin_filed(&mut self, cx: Context<'_>, id: JobId, filed: &Result<(), String>) -> Answer {
         let job = self.jobs.get(id);
         // It may have been killed meanwhile.
         let Some(job) = job.filter(|job| !job.is_ending()) else { return Answer::Job(id) };
         if job.is_array() {
-            self.begin_array(local, out, id, filed);
+            self.begin_array(cx, id, filed);
         }
         let Some(job) = self.jobs.get(id) else { return Answer::Job(id) };
         if let Err(why) = filed
@@ -203,24 +186,24 @@ impl Controller {
         {
             self.jobs.remove(id);
             // It may be there all the same, until the power fails.
-            out.act(Action::Queue(id, None));
+            cx.out.act(Action::Queue(id, None));
             let event = JobEvent { event: "refused", text: why.clone(), ..JobEvent::default() };
-            log::log(local, out, id, event);
+            log::log(cx, id, event);
             return Answer::Refused(format!("the controller cannot keep the job: {why}"));
         }
         if job.failed_dependency().is_some() {
             self.jobs.pending.insert(id);
         }
-        self.try_to_schedule(local, out, id);
+        self.try_to_schedule(cx, id);
         Answer::Job(id)
     }
 
     /// Asks the scheduler for nodes, unless the job is to wait for something else.
-    pub(super) fn try_to_schedule(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId) {
-        self.try_to_schedule_beside(local, out, id, &mut Full::default());
+    pub(super) fn try_to_schedule(&mut self, cx: Context<'_>, id: JobId) {
+        self.try_to_schedule_beside(cx, id, &mut Full::default());
     }
 
-    fn try_to_schedule_beside(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId, full: &mut Full) {
+    fn try_to_schedule_beside(&mut self, cx: Context<'_>, id: JobId, full: &mut Full) {
         let array = self.jobs.get(id).and_then(JobRecord::array_id);
         if self.filings.has_new(array.unwrap_or(id)) {
             return;
@@ -230,8 +213,8 @@ impl Controller {
         let is_suspended = job.order.run == Run::Stop;
         if let Some(text) = job.take_waiting_text() {
             job.report(Report::Warning(format!("job {id} waits: {text}")));
-            log::log(local, out, id, JobEvent { event: "waits", text, ..JobEvent::default() });
-            return self.send_reports(local, out, id);
+            log::log(cx, id, JobEvent { event: "waits", text, ..JobEvent::default() });
+            return self.send_reports(cx, id);
         }
         if job.waits_for().is_some() || job.failed_dependency().is_some() {
             return;
@@ -240,10 +223,10 @@ impl Controller {
         if queued.held_until_ms.is_some() {
             return;
         }
-        let hold = job.hold_text(local);
+        let hold = job.hold_text(cx.local);
         let hold = hold.map(|text| (WaitKind::Held, text));
-        if let Some((kind, text)) = hold.or_else(|| start_rules::rule_text(&self.jobs, local, id)) {
-            return self.wait_since(local, out, id, (kind, &text));
+        if let Some((kind, text)) = hold.or_else(|| start_rules::rule_text(&self.jobs, cx.local, id)) {
+            return self.wait_since(cx, id, (kind, &text));
         }
         let Some(job) = self.jobs.get(id) else { return };
         let is_step = job.launch.steps.owner.is_some();
@@ -253,24 +236,24 @@ impl Controller {
             }
             return;
         }
-        if let Some(text) = (!is_step).then(|| self.over_limit(local, id, full)).flatten() {
-            return self.wait_since(local, out, id, (WaitKind::UserLimit, &text));
+        if let Some(text) = (!is_step).then(|| self.over_limit(cx.local, id, full)).flatten() {
+            return self.wait_since(cx, id, (WaitKind::UserLimit, &text));
         }
-        let owner = self.jobs.get(id).map(|job| self.owner(local, job.launch.user)).unwrap_or_default();
+        let owner = self.jobs.get(id).map(|job| self.owner(cx.local, job.launch.user)).unwrap_or_default();
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Some(queued) = job.queued.as_mut() else { return };
         queued.demand.holder.owner = owner;
         queued.submitted = true;
         let demand = Box::new(queued.demand.clone());
-        out.act(Action::Gang(Command::Submit(id, demand, false)));
+        cx.out.act(Action::Gang(Command::Submit(id, demand, false)));
         if is_suspended {
-            scheduler::suspend(out, job, true);
+            scheduler::suspend(cx.out, job, true);
         }
     }
 
     /// A job waits for another reason than the scheduler's: its user or group has as much as it may, or it is
     /// held. Its user is told once, the log when the reason is another.
-    fn wait_since(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId, (kind, text): (WaitKind, &str)) {
+    fn wait_since(&mut self, cx: Context<'_>, id: JobId, (kind, text): (WaitKind, &str)) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Some(queued) = &mut job.queued else { return };
         let is_new = queued.why.as_ref().is_none_or(|(_, known)| known != text);
@@ -279,19 +262,14 @@ impl Controller {
             job.report(Report::Warning(format!("job {id} waits: {text}")));
         }
         if is_new {
-            log::log(
-                local,
-                out,
-                id,
-                JobEvent { event: "waits", text: text.to_owned(), ..JobEvent::default() },
-            );
+            log::log(cx, id, JobEvent { event: "waits", text: text.to_owned(), ..JobEvent::default() });
         }
-        self.send_reports(local, out, id);
+        self.send_reports(cx, id);
     }
 
     /// Releases jobs that have waited long enough for what nodes know; in the order in which they came.
-    pub(super) fn release_held(&mut self, local: &LocalNode, out: &mut Outbox) {
-        let now_ms = local.now_ms;
+    pub(super) fn release_held(&mut self, cx: Context<'_>) {
+        let now_ms = cx.local.now_ms;
         let mut due = Vec::new();
         for (id, job) in &mut self.jobs.records {
             if let Some(queued) = job.queued.as_mut().filter(|_| !job.over)
@@ -304,31 +282,31 @@ impl Controller {
         }
         self.jobs.pending.extend(&due);
         for id in due {
-            self.try_to_schedule(local, out, id);
+            self.try_to_schedule(cx, id);
         }
     }
 
     /// Jobs start whose others are over. When no node can tell any more of a job that this controller does
     /// not know, it is over.
-    pub(super) fn settle_dependencies(&mut self, local: &LocalNode, out: &mut Outbox) {
-        if self.jobs.is_past_adoption(local.now_ms) && !std::mem::replace(&mut self.settled, true) {
+    pub(super) fn settle_dependencies(&mut self, cx: Context<'_>) {
+        if self.jobs.is_past_adoption(cx.local.now_ms) && !std::mem::replace(&mut self.settled, true) {
             for (over, dependents) in self.jobs.give_up_unknown() {
-                self.file_over(out, over, dependents);
+                self.file_over(cx.out, over, dependents);
             }
         }
         let mut full = Full::default();
         for id in self.jobs.unsubmitted() {
-            self.try_to_schedule_beside(local, out, id, &mut full);
+            self.try_to_schedule_beside(cx, id, &mut full);
         }
     }
 
     /// A job is over: those that wait for it may start.
-    pub(super) fn release_dependents(&mut self, out: &mut Outbox, id: JobId) {
+    pub(super) fn release_dependents(&mut self, out: &Outbox, id: JobId) {
         let dependents = self.jobs.release_dependents(id);
         self.file_over(out, id, dependents);
     }
 
-    fn file_over(&mut self, out: &mut Outbox, over: JobId, dependents: Vec<JobId>) {
+    fn file_over(&mut self, out: &Outbox, over: JobId, dependents: Vec<JobId>) {
         for dependent in dependents {
             if self.jobs.get(dependent).is_some_and(JobRecord::is_array) {
                 self.file_outcomes(out, dependent);
@@ -340,7 +318,7 @@ impl Controller {
 
     /// Tasks of an array are over, perhaps hundreds at once: its file is written once for all that have ended
     /// while it was written before.
-    fn file_outcomes(&mut self, out: &mut Outbox, array: JobId) {
+    fn file_outcomes(&mut self, out: &Outbox, array: JobId) {
         let outcomes = self.jobs.get(array).and_then(|job| job.queued.as_ref()).map(|queued| &queued.over);
         let new = outcomes.into_iter().flatten().filter(|(_, outcome)| !outcome.filed);
         let new: Vec<JobId> = new.map(|(id, _)| *id).collect();
@@ -350,7 +328,7 @@ impl Controller {
     }
 
     /// The file of an array says that these tasks are over.
-    fn record_outcomes(&mut self, out: &mut Outbox, array: JobId, over: &[JobId]) {
+    fn record_outcomes(&mut self, out: &Outbox, array: JobId, over: &[JobId]) {
         over.iter().for_each(|task| self.jobs.record_filed(array, *task));
         self.file_outcomes(out, array);
     }
@@ -358,26 +336,25 @@ impl Controller {
     /// The scheduler has found nodes for a job.
     pub(in crate::core) fn handle_placed(
         &mut self,
-        local: &LocalNode,
+        cx: Context<'_>,
         relay: &mut Relay,
-        out: &mut Outbox,
         id: JobId,
         parts: &[(NodeId, u32)],
     ) {
-        let Some(members) = &local.members else { return };
+        let Some(members) = &cx.local.members else { return };
         let Some(job) = self.jobs.get_mut(id).filter(|job| !job.is_ending()) else { return };
         let Some(queued) = job.queued.as_ref().filter(|queued| queued.is_asked()) else { return };
         if parts.iter().any(|(node, _)| !members.is_alive(*node)) {
             // Lost meanwhile, which the scheduler was told too: once more.
             let demand = Box::new(queued.demand.clone());
-            out.act(Action::Gang(Command::JobOver(id)));
-            return out.act(Action::Gang(Command::Submit(id, demand, false)));
+            cx.out.act(Action::Gang(Command::JobOver(id)));
+            return cx.out.act(Action::Gang(Command::Submit(id, demand, false)));
         }
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         let chosen = self.jobs.get(id).map(|job| gpus::choose(&self.jobs, members, &job.launch, &nodes));
         let gpus = match chosen {
             Some(Ok(gpus)) => gpus,
-            Some(Err(text)) => return self.end_refused(local, relay, out, id, text),
+            Some(Err(text)) => return self.end_refused(cx, relay, id, text),
             None => return,
         };
         let nodes_by_name = members.names(&nodes);
@@ -386,19 +363,13 @@ impl Controller {
         // Those that it has waited for may be forgotten.
         let (before, order): (Vec<JobId>, _) = (job.named_before().collect(), job.order.clone());
         self.jobs.pending.extend(before.into_iter().chain([id]));
-        out.act(Action::Queue(id, None));
+        cx.out.act(Action::Queue(id, None));
         relay.set_order(id, order);
-        log::log(local, out, id, JobEvent { event: "placed", nodes: nodes_by_name, ..JobEvent::default() });
+        log::log(cx, id, JobEvent { event: "placed", nodes: nodes_by_name, ..JobEvent::default() });
     }
 
     /// Why a job has no nodes yet. Its user is told once, the log each time.
-    pub(in crate::core) fn handle_waits(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        id: JobId,
-        why: &Wait,
-    ) {
+    pub(in crate::core) fn handle_waits(&mut self, cx: Context<'_>, id: JobId, why: &Wait) {
         let text = why.to_string();
         let job = self.jobs.get_mut(id);
         let Some(job) = job.filter(|job| !job.is_ending()) else { return };
@@ -407,46 +378,37 @@ impl Controller {
         if !std::mem::replace(&mut queued.reported, true) {
             job.report(Report::Warning(format!("job {id} waits: {text}")));
         }
-        log::log(local, out, id, JobEvent { event: "waits", text, ..JobEvent::default() });
-        self.send_reports(local, out, id);
+        log::log(cx, id, JobEvent { event: "waits", text, ..JobEvent::default() });
+        self.send_reports(cx, id);
     }
 
     /// No nodes of the cluster could ever hold the job: it has lost some since it was asked.
     pub(in crate::core) fn handle_refused(
         &mut self,
-        local: &LocalNode,
+        cx: Context<'_>,
         relay: &mut Relay,
-        out: &mut Outbox,
         id: JobId,
         why: &SubmitError,
     ) {
         let job = self.jobs.get(id);
         let is_asked = |job: &JobRecord| job.queued.as_ref().is_some_and(Waits::is_asked);
         if job.is_some_and(|job| is_asked(job) && !job.is_ending()) {
-            self.end_refused(local, relay, out, id, why.to_string());
+            self.end_refused(cx, relay, id, why.to_string());
         }
     }
 
     /// A job that waited ends, since its nodes cannot hold it.
-    fn end_refused(
-        &mut self,
-        local: &LocalNode,
-        relay: &mut Relay,
-        out: &mut Outbox,
-        id: JobId,
-        text: String,
-    ) {
+    fn end_refused(&mut self, cx: Context<'_>, relay: &mut Relay, id: JobId, text: String) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.report(Report::Refused(text));
         job.end_by(None, 1);
-        self.judge(local, relay, out, id);
+        self.judge(cx, relay, id);
     }
 
     /// A user holds a job, or releases it. None: it is answered when the job's file is written.
     pub(super) fn change_hold(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         id: JobId,
         holds: bool,
         (user, requester): (User, Option<Requester>),
@@ -466,34 +428,33 @@ impl Controller {
         if let Some(hold) = queued.user_hold
             && !holds
             && hold.uid != owner.uid
-            && !local.may(user, None)
+            && !cx.local.may(user, None)
         {
-            let actor = local.actor(User::new(hold.uid, hold.uid));
+            let actor = cx.local.actor(User::new(hold.uid, hold.uid));
             return Some(Answer::Refused(format!("job {id} is held by {actor}, who alone releases it")));
         }
         if queued.user_hold.is_some() == holds {
             return Some(Answer::Done);
         }
-        queued.user_hold = holds.then_some(HeldBy { since_ms: local.wall_ms, uid: user.uid });
+        queued.user_hold = holds.then_some(HeldBy { since_ms: cx.local.wall_ms, uid: user.uid });
         queued.why = None;
         if std::mem::take(&mut queued.submitted) {
             queued.withdrawing += 1;
-            out.act(Action::Gang(Command::Withdraw(id)));
+            cx.out.act(Action::Gang(Command::Withdraw(id)));
         }
         let event = if holds { "held" } else { "released" };
-        let text = format!("by {}", local.actor(user));
-        log::log(local, out, id, JobEvent { event, text, ..JobEvent::default() });
+        let text = format!("by {}", cx.local.actor(user));
+        log::log(cx, id, JobEvent { event, text, ..JobEvent::default() });
         let filing = requester.map_or(Filing::Noted, Filing::Changed);
-        let is_filed = self.file(out, id, filing) && requester.is_some();
-        self.try_to_schedule(local, out, id);
+        let is_filed = self.file(cx.out, id, filing) && requester.is_some();
+        self.try_to_schedule(cx, id);
         (!is_filed).then_some(Answer::Done)
     }
 
     /// A user has a job begin anew. None: it is answered when the new one's file is written.
     pub(super) fn requeue(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         id: JobId,
         (_, requester): (User, Option<Requester>),
     ) -> Option<Answer> {
@@ -508,21 +469,21 @@ impl Controller {
         if let Some(text) = job.why_not_again() {
             return refusal(text);
         }
-        self.begin_again(local, out, id, requester);
+        self.begin_again(cx, id, requester);
         None
     }
 
-    fn begin_again(&mut self, local: &LocalNode, out: &mut Outbox, id: JobId, requester: Option<Requester>) {
+    fn begin_again(&mut self, cx: Context<'_>, id: JobId, requester: Option<Requester>) {
         let Some(job) = self.jobs.get(id) else { return };
         let new = self.jobs.next_id();
-        let is_there = |node| local.members.as_ref().is_some_and(|members| members.is_alive(node));
+        let is_there = |node| cx.local.members.as_ref().is_some_and(|members| members.is_alive(node));
         let origin = Some(job.launch.origin).filter(|node| is_there(*node)).unwrap_or(NodeId::CONTROLLER);
         let launch = job.again(new, origin);
         let Some(demand) = launch.demand() else { return };
-        self.log_submission(local, out, new, &launch);
-        self.queue(local, out, new, launch, demand, Filing::Again(id, requester));
+        self.log_submission(cx, new, &launch);
+        self.queue(cx, new, launch, demand, Filing::Again(id, requester));
         for dependent in self.jobs.wait_for_other(id, new) {
-            self.file(out, dependent, Filing::Noted);
+            self.file(cx.out, dependent, Filing::Noted);
         }
         // Who waits for the end of the old one waits for that of the new one.
         let waiters = self.jobs.get_mut(id).map(|job| std::mem::take(&mut job.waiters)).unwrap_or_default();
@@ -532,12 +493,11 @@ impl Controller {
     /// The file of a job is there that takes the place of another one.
     pub(super) fn handle_again_filed(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         (old, new): (JobId, JobId),
         filed: &Result<(), String>,
     ) -> Answer {
-        let answer = self.begin_filed(local, out, new, filed);
+        let answer = self.begin_filed(cx, new, filed);
         if filed.is_ok()
             && let Some(job) = self.jobs.get_mut(old)
         {
@@ -548,7 +508,7 @@ impl Controller {
     }
 
     /// Jobs that a lost node has ended begin anew, if their users have said so.
-    pub(super) fn requeue_lost(&mut self, local: &LocalNode, out: &mut Outbox, node: NodeId) {
+    pub(super) fn requeue_lost(&mut self, cx: Context<'_>, node: NodeId) {
         let is_one = |job: &&JobRecord| {
             let is_lost = job.has_lost(node) && job.is_ending() && !job.over;
             is_lost && !job.by_user && job.launch.batch.is_requeued_if_lost() && job.why_not_again().is_none()
@@ -556,7 +516,7 @@ impl Controller {
         let lost: Vec<JobId> = self.jobs.records.values().filter(is_one).map(|job| job.id).collect();
         for id in lost {
             if self.jobs.newest(id) == id && !self.filings.has_again(id) {
-                self.begin_again(local, out, id, None);
+                self.begin_again(cx, id, None);
             }
         }
     }
@@ -574,8 +534,7 @@ impl Controller {
     /// of all are written.
     pub(super) fn queue_array(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         (number, launch, array): (JobId, Launch, Array),
         demand: Demand,
         requester: Requester,
@@ -586,40 +545,34 @@ impl Controller {
         let tasks: Vec<(JobId, u32)> = numbered.collect();
         for (id, task) in &tasks {
             let of_task = task_of(&launch, &array, whole, (*id, *task));
-            self.log_submission(local, out, *id, &of_task);
-            self.queue(local, out, *id, of_task, demand.clone(), Filing::Task(whole));
+            self.log_submission(cx, *id, &of_task);
+            self.queue(cx, *id, of_task, demand.clone(), Filing::Task(whole));
         }
         let after = tasks.iter().map(|(id, _)| After { job: *id, ok: false, not_ok: false }).collect();
         let batch = Batch { after, name: launch.batch.name.clone(), ..Batch::default() };
         let mut launch = Launch { batch, output: None, ..launch };
         launch.batch.set_array(InArray::Whole(array));
-        self.log_submission(local, out, whole, &launch);
-        self.queue(local, out, whole, launch, demand, Filing::New(requester));
+        self.log_submission(cx, whole, &launch);
+        self.queue(cx, whole, launch, demand, Filing::New(requester));
     }
 
     /// The file of an array is there, or cannot be, or that of one of its tasks cannot.
-    pub(super) fn begin_array(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        whole: JobId,
-        filed: &Result<(), String>,
-    ) {
+    pub(super) fn begin_array(&mut self, cx: Context<'_>, whole: JobId, filed: &Result<(), String>) {
         let tasks = self.jobs.tasks_of(whole);
         for id in tasks {
             if filed.is_err() {
                 self.jobs.remove(id);
-                out.act(Action::Queue(id, None));
+                cx.out.act(Action::Queue(id, None));
             } else {
                 self.jobs.pending.insert(id);
-                self.try_to_schedule(local, out, id);
+                self.try_to_schedule(cx, id);
             }
         }
     }
 }
 
 /// Jobs that waited without those tasks of arrays whose submission nobody was told of; those go.
-fn without_unfinished(out: &mut Outbox, queued: Vec<(JobId, Queued)>) -> Vec<(JobId, Queued)> {
+fn without_unfinished(out: &Outbox, queued: Vec<(JobId, Queued)>) -> Vec<(JobId, Queued)> {
     let is_whole = |(id, queued): &(JobId, Queued)| queued.launch.batch.array().map(|_| *id);
     let wholes: BTreeSet<JobId> = queued.iter().filter_map(is_whole).collect();
     let is_finished = |(_, queued): &(JobId, Queued)| {

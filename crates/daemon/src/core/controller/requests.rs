@@ -13,9 +13,10 @@ use super::{
     Controller, allocation, allowance, arrays, gpus, listing, log, placement, scheduler, start_rules,
 };
 use crate::core::action::Action;
+use crate::core::context::Context;
 use crate::core::job_event::{JobEvent, Submitted};
 use crate::core::local::LocalNode;
-use crate::core::outbox::{Effect, Outbox};
+use crate::core::outbox::Effect;
 use crate::core::relay::Relay;
 use crate::gang::Command;
 use crate::members::NodeId;
@@ -46,9 +47,8 @@ impl Controller {
     /// A user of a node asks the controller.
     pub(in crate::core) fn handle_request(
         &mut self,
-        local: &LocalNode,
+        cx: Context<'_>,
         relay: &mut Relay,
-        out: &mut Outbox,
         asker: Asker,
         request: Request,
         again: bool,
@@ -62,74 +62,74 @@ impl Controller {
             is_new || matches!(request, Request::Control(..) | Request::Change(..) | Request::Number);
         if let Some(answer) = self.answers.get(requester) {
             let answer = answer.clone();
-            return out.route(from, Routed::Answer { request_id, answer });
+            return cx.out.route(from, Routed::Answer { request_id, answer });
         }
-        if is_new && again && !self.jobs.is_settled(local.now_ms, local.config.lost_ms) {
+        if is_new && again && !self.jobs.is_settled(cx.local.now_ms, cx.local.config.lost_ms) {
             return;
         }
         let request = self.about_newest(request);
         let mut answer = match request {
             // It is answered when its file is written.
             _ if self.filings.answers(requester) || self.drains.answers(requester) => return,
-            Request::Run(submit) => match self.submit(local, relay, out, asker, *submit, Kind::Attached) {
+            Request::Run(submit) => match self.submit(cx, relay, asker, *submit, Kind::Attached) {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Submit(submit) => match self.submit(local, relay, out, asker, *submit, Kind::Detached) {
+            Request::Submit(submit) => match self.submit(cx, relay, asker, *submit, Kind::Detached) {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Enrol(submit) => match self.submit(local, relay, out, asker, *submit, Kind::Enrolled) {
+            Request::Enrol(submit) => match self.submit(cx, relay, asker, *submit, Kind::Enrolled) {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Jobs { all } => Answer::Jobs(self.list(local, relay, |_, job| all || !job.is_done())),
-            Request::Job(job) => match self.list(local, relay, |id, _| id == job) {
+            Request::Jobs { all } => Answer::Jobs(self.list(cx.local, relay, |_, job| all || !job.is_done())),
+            Request::Job(job) => match self.list(cx.local, relay, |id, _| id == job) {
                 rows if rows.is_empty() => Answer::Refused(self.jobs.unknown(job)),
                 rows => Answer::Jobs(rows),
             },
-            Request::Wait(job) => match self.wait_for(local, relay, requester, job) {
+            Request::Wait(job) => match self.wait_for(cx.local, relay, requester, job) {
                 Some(answer) => answer,
                 None => return,
             },
             Request::Control(job, control) => {
-                match self.control(local, relay, out, job, control, (user, Some(requester))) {
+                match self.control(cx, relay, job, control, (user, Some(requester))) {
                     Some(answer) => answer,
                     None => return,
                 }
             }
-            Request::Change(job, change) => match self.change_job(local, relay, out, asker, (job, &change)) {
+            Request::Change(job, change) => match self.change_job(cx, relay, asker, (job, &change)) {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Snapshot(job) => match self.begin_snapshot(local, relay, asker, job) {
+            Request::Snapshot(job) => match self.begin_snapshot(cx.local, relay, asker, job) {
                 Some(answer) => answer,
                 None => return,
             },
             Request::Nodes => {
-                Answer::Nodes(listing::list_nodes(&self.jobs, &self.versions, &self.drains, local))
+                Answer::Nodes(listing::list_nodes(&self.jobs, &self.versions, &self.drains, cx.local))
             }
-            Request::Configuration => Answer::Configuration(local.config.loaded.settings.clone()),
+            Request::Configuration => Answer::Configuration(cx.local.config.loaded.settings.clone()),
             Request::Prices => Answer::Prices(Box::new(self.prices())),
-            Request::Watch(watch) => self.watch(local, relay, &watch),
-            Request::Reload => match self.reload(local, out, user, requester) {
+            Request::Watch(watch) => self.watch(cx.local, relay, &watch),
+            Request::Reload => match self.reload(cx, user, requester) {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Drain(node, why) => match self.change_drain(local, asker, (node, Some(why)), again) {
-                Ok(action) => return action.into_iter().for_each(|action| out.act(action)),
+            Request::Drain(node, why) => match self.change_drain(cx.local, asker, (node, Some(why)), again) {
+                Ok(action) => return action.into_iter().for_each(|action| cx.out.act(action)),
                 Err(text) => Answer::Refused(text),
             },
-            Request::Undrain(node) => match self.change_drain(local, asker, (node, None), again) {
-                Ok(action) => return action.into_iter().for_each(|action| out.act(action)),
+            Request::Undrain(node) => match self.change_drain(cx.local, asker, (node, None), again) {
+                Ok(action) => return action.into_iter().for_each(|action| cx.out.act(action)),
                 Err(text) => Answer::Refused(text),
             },
-            Request::Down => self.shut_down(local, relay, out, user),
+            Request::Down => self.shut_down(cx, relay, user),
             // This answer is remembered: should what was asked still be on its way, it is not done.
             Request::Withdraw => Answer::Done,
-            Request::Attach(job) | Request::Logs(job) => self.origin_of(local, user, job),
+            Request::Attach(job) | Request::Logs(job) => self.origin_of(cx.local, user, job),
             Request::Number => Answer::Job(self.jobs.reserve(user.uid)),
-            Request::Return(back) => match self.origin_of_known(local, user, back.job) {
+            Request::Return(back) => match self.origin_of_known(cx.local, user, back.job) {
                 Some(answer) => answer,
                 None => return,
             },
@@ -143,7 +143,7 @@ impl Controller {
         if changes {
             self.answers.remember(requester, answer.clone());
         }
-        out.route(from, Routed::Answer { request_id, answer });
+        cx.out.route(from, Routed::Answer { request_id, answer });
     }
 
     /// Request about the job that has taken the place of one that was requeued.
@@ -194,12 +194,12 @@ impl Controller {
     }
 
     /// A job is over: those who wait for it hear so.
-    pub(super) fn answer_waiters(&mut self, local: &LocalNode, relay: &Relay, out: &mut Outbox, id: JobId) {
+    pub(super) fn answer_waiters(&mut self, cx: Context<'_>, relay: &Relay, id: JobId) {
         let job = self.jobs.get_mut(id);
         let waiters = job.map(|job| std::mem::take(&mut job.waiters)).unwrap_or_default();
         for (from, request_id) in waiters {
-            let answer = Answer::Jobs(self.list(local, relay, |other, _| other == id));
-            out.route(from, Routed::Answer { request_id, answer });
+            let answer = Answer::Jobs(self.list(cx.local, relay, |other, _| other == id));
+            cx.out.route(from, Routed::Answer { request_id, answer });
         }
     }
 
@@ -253,9 +253,8 @@ impl Controller {
     /// None: it is answered when its file is written.
     fn submit(
         &mut self,
-        local: &LocalNode,
+        cx: Context<'_>,
         relay: &mut Relay,
-        out: &mut Outbox,
         asker: Asker,
         mut submit: Submit,
         kind: Kind,
@@ -263,7 +262,7 @@ impl Controller {
         let Asker { requester, user } = asker;
         let (origin, request_id) = requester;
         let (detached, enrolled) = (kind != Kind::Attached, kind == Kind::Enrolled);
-        let Some(members) = &local.members else {
+        let Some(members) = &cx.local.members else {
             return Some(Answer::Refused("this node is not the controller".into()));
         };
         if submit.batch.after.len() > BATCH_AFTER_MAX {
@@ -275,7 +274,7 @@ impl Controller {
         for after in &mut submit.batch.after {
             after.job = self.jobs.newest(after.job);
             if self.jobs.get(after.job).is_some() {
-            } else if self.jobs.may_learn(after.job, local.now_ms, local.config.lost_ms) {
+            } else if self.jobs.may_learn(after.job, cx.local.now_ms, cx.local.config.lost_ms) {
                 // Asked again, it is answered when nodes have said what they know.
                 return None;
             } else {
@@ -299,11 +298,12 @@ impl Controller {
             }
         } else if !enrolled {
             let entered = allowance::enter_queue(&self.rules, &mut submit);
-            if let Err(text) = entered.and_then(|()| self.check_terms(local, user, &mut submit, jobs as u64))
+            if let Err(text) =
+                entered.and_then(|()| self.check_terms(cx.local, user, &mut submit, jobs as u64))
             {
                 return Some(Answer::Refused(text));
             }
-        } else if let Some(text) = self.refuse_in_place(local, origin, user, &submit) {
+        } else if let Some(text) = self.refuse_in_place(cx.local, origin, user, &submit) {
             return Some(Answer::Refused(format!("{WITHOUT_TURNS}{text}")));
         }
         if let Err(text) = start_rules::check(&submit) {
@@ -318,7 +318,7 @@ impl Controller {
         let wanted = match enrolled {
             true => None,
             false => match wanted() {
-                Ok(demand) => match self.check_demand(local, user, owner, demand) {
+                Ok(demand) => match self.check_demand(cx.local, user, owner, demand) {
                     Ok(demand) => Some(demand),
                     Err(text) => return Some(Answer::Refused(text)),
                 },
@@ -353,7 +353,7 @@ impl Controller {
             first_ranks: vec![0; nodes.len()],
             nodes,
             detached,
-            submitted_ms: local.wall_ms,
+            submitted_ms: cx.local.wall_ms,
             request_id,
             enrolled,
             steps: Steps { allocation, owner },
@@ -364,25 +364,25 @@ impl Controller {
             return Some(Answer::Refused(text));
         }
         if let Some((array, demand)) = array.zip(wanted.clone()) {
-            self.queue_array(local, out, (id, launch, array), demand, requester);
+            self.queue_array(cx, (id, launch, array), demand, requester);
             return None;
         }
-        self.log_submission(local, out, id, &launch);
+        self.log_submission(cx, id, &launch);
         match wanted {
             Some(demand) => {
                 let is_suspended = owner
                     .and_then(|owner| self.jobs.get(owner))
                     .is_some_and(|owner| owner.order.run == Run::Stop);
-                self.queue(local, out, id, launch, demand, Filing::New(requester));
+                self.queue(cx, id, launch, demand, Filing::New(requester));
                 if let Some(job) = self.jobs.get_mut(id).filter(|_| is_suspended) {
-                    job.set_run(Run::Stop, user.uid, local.clocks());
+                    job.set_run(Run::Stop, user.uid, cx.local.clocks());
                 }
                 None
             }
             None => {
                 let job = JobRecord::new(id, launch);
                 relay.set_order(id, job.order.clone());
-                scheduler::submit_running(out, &job, self.owner(local, user));
+                scheduler::submit_running(cx.out, &job, self.owner(cx.local, user));
                 self.jobs.pending.insert(id);
                 self.jobs.insert(id, job);
                 Some(Answer::Job(id))
@@ -391,8 +391,8 @@ impl Controller {
     }
 
     /// The log has a job that is new.
-    pub(super) fn log_submission(&self, local: &LocalNode, out: &mut Outbox, id: JobId, launch: &Launch) {
-        let nodes = local.members.as_ref().map(|members| members.names(&launch.nodes));
+    pub(super) fn log_submission(&self, cx: Context<'_>, id: JobId, launch: &Launch) {
+        let nodes = cx.local.members.as_ref().map(|members| members.names(&launch.nodes));
         let submitted = Submitted {
             uid: launch.user.uid,
             name: launch.batch.name.clone(),
@@ -408,36 +408,35 @@ impl Controller {
             submitted: Some(submitted),
             ..JobEvent::default()
         };
-        log::log(local, out, id, event);
+        log::log(cx, id, event);
     }
 
     /// None: it is answered when the job's file is written. Nobody who has `requester` is answered at once.
     pub(super) fn control(
         &mut self,
-        local: &LocalNode,
+        cx: Context<'_>,
         relay: &mut Relay,
-        out: &mut Outbox,
         id: JobId,
         control: Control,
         (user, requester): (User, Option<Requester>),
     ) -> Option<Answer> {
         let refused = |text: String| Some(Answer::Refused(text));
-        if let Err(answer) = self.jobs.check_owner(id, |owner| local.may(user, Some(owner))) {
+        if let Err(answer) = self.jobs.check_owner(id, |owner| cx.local.may(user, Some(owner))) {
             return Some(answer);
         }
-        let (now, actor) = (local.clocks(), local.actor(user));
+        let (now, actor) = (cx.local.clocks(), cx.local.actor(user));
         let job = self.jobs.get_mut(id)?;
         if job.over {
             return refused(format!("job {id} is over"));
         }
         if job.is_array() {
-            return self.control_tasks(local, relay, out, id, control, (user, requester));
+            return self.control_tasks(cx, relay, id, control, (user, requester));
         }
         if control == Control::Requeue {
-            return self.requeue(local, out, id, (user, requester));
+            return self.requeue(cx, id, (user, requester));
         }
         if matches!(control, Control::Hold | Control::Release) {
-            return self.change_hold(local, out, id, control == Control::Hold, (user, requester));
+            return self.change_hold(cx, id, control == Control::Hold, (user, requester));
         }
         if control == Control::Resume
             && let Some(owner) = self.suspended_owner(id)
@@ -499,7 +498,7 @@ impl Controller {
         // A file may take a disk's time: only if there is something new in it.
         let is_new = (run, job.detached) != (was, was_detached);
         let filing = requester.map_or(Filing::Noted, Filing::Changed);
-        let is_filed = is_new && self.file(out, id, filing) && requester.is_some();
+        let is_filed = is_new && self.file(cx.out, id, filing) && requester.is_some();
         self.publish(relay, id);
         if run != was {
             let event = match run {
@@ -509,21 +508,20 @@ impl Controller {
             };
             if run != Run::Kill {
                 let job = self.jobs.get(id).into_iter();
-                job.for_each(|job| scheduler::suspend(out, job, run == Run::Stop));
+                job.for_each(|job| scheduler::suspend(cx.out, job, run == Run::Stop));
             }
-            log::log(local, out, id, JobEvent { event, ..JobEvent::default() });
+            log::log(cx, id, JobEvent { event, ..JobEvent::default() });
         }
-        self.control_steps(local, relay, out, id, control, user);
-        self.judge(local, relay, out, id);
+        self.control_steps(cx, relay, id, control, user);
+        self.judge(cx, relay, id);
         (!is_filed).then_some(Answer::Done)
     }
 
     /// Does to the steps of a job what is done to the job.
     pub(super) fn control_steps(
         &mut self,
-        local: &LocalNode,
+        cx: Context<'_>,
         relay: &mut Relay,
-        out: &mut Outbox,
         owner: JobId,
         control: Control,
         user: User,
@@ -540,16 +538,15 @@ impl Controller {
             | Control::Requeue => return,
         }
         for step in self.steps_of(owner) {
-            self.control(local, relay, out, step, control, (user, None));
+            self.control(cx, relay, step, control, (user, None));
         }
     }
 
     /// Does to the tasks of an array what is done to it. None: it is answered when its file is written.
     pub(super) fn control_tasks(
         &mut self,
-        local: &LocalNode,
+        cx: Context<'_>,
         relay: &mut Relay,
-        out: &mut Outbox,
         whole: JobId,
         control: Control,
         (user, requester): (User, Option<Requester>),
@@ -557,64 +554,57 @@ impl Controller {
         if !matches!(control, Control::Window(..) | Control::Detach | Control::Abandon) {
             for id in self.jobs.tasks_of(whole) {
                 // What cannot be done to one of them, such as a hold of one that runs, is no matter.
-                self.control(local, relay, out, id, control, (user, None));
+                self.control(cx, relay, id, control, (user, None));
             }
         }
         // The disk has their files before this one.
-        let is_filed = requester.is_some_and(|requester| self.file(out, whole, Filing::Changed(requester)));
+        let is_filed =
+            requester.is_some_and(|requester| self.file(cx.out, whole, Filing::Changed(requester)));
         (!is_filed).then_some(Answer::Done)
     }
 
     /// A user changes a job. None: it is answered when the job's file is written.
     pub(super) fn change_job(
         &mut self,
-        local: &LocalNode,
+        cx: Context<'_>,
         relay: &mut Relay,
-        out: &mut Outbox,
         asker: Asker,
         (id, change): (JobId, &Change),
     ) -> Option<Answer> {
-        if let Err(text) = self.check_change(local, asker.user, id, change) {
+        if let Err(text) = self.check_change(cx.local, asker.user, id, change) {
             return Some(text);
         }
         if self.jobs.get(id).is_some_and(JobRecord::is_array) {
             for task in self.jobs.tasks_of(id) {
-                if self.check_change(local, asker.user, task, change).is_ok() {
-                    self.carry_out(local, relay, out, task, change);
+                if self.check_change(cx.local, asker.user, task, change).is_ok() {
+                    self.carry_out(cx, relay, task, change);
                 }
             }
         }
-        self.carry_out(local, relay, out, id, change);
-        let actor = local.actor(asker.user);
+        self.carry_out(cx, relay, id, change);
+        let actor = cx.local.actor(asker.user);
         let event =
             JobEvent { event: "changed", text: format!("{change} by {actor}"), ..JobEvent::default() };
-        log::log(local, out, id, event);
-        let is_filed = self.file(out, id, Filing::Changed(asker.requester));
+        log::log(cx, id, event);
+        let is_filed = self.file(cx.out, id, Filing::Changed(asker.requester));
         (!is_filed).then_some(Answer::Done)
     }
 
-    fn carry_out(
-        &mut self,
-        local: &LocalNode,
-        relay: &mut Relay,
-        out: &mut Outbox,
-        id: JobId,
-        change: &Change,
-    ) {
+    fn carry_out(&mut self, cx: Context<'_>, relay: &mut Relay, id: JobId, change: &Change) {
         let Some(job) = self.jobs.get_mut(id) else { return };
-        job.change(change, local.clocks());
+        job.change(change, cx.local.clocks());
         if let Some(weight) = change.weight {
-            out.act(Action::Gang(Command::Weight(id, weight)));
+            cx.out.act(Action::Gang(Command::Weight(id, weight)));
         }
         if job.launch.batch.array_task().is_some() {
-            self.file(out, id, Filing::Noted);
+            self.file(cx.out, id, Filing::Noted);
         }
         self.publish(relay, id);
         self.jobs.pending.insert(id);
     }
 
-    fn shut_down(&mut self, local: &LocalNode, relay: &mut Relay, out: &mut Outbox, user: User) -> Answer {
-        if !local.may(user, None) {
+    fn shut_down(&mut self, cx: Context<'_>, relay: &mut Relay, user: User) -> Answer {
+        if !cx.local.may(user, None) {
             return Answer::Refused("only the owner of the daemons may end them".into());
         }
         let open: Vec<JobId> = self
@@ -631,10 +621,10 @@ impl Controller {
                 job.record_cancel(user.uid, DOWN.into());
             }
             let root = User::new(0, 0);
-            self.control(local, relay, out, id, Control::Kill, (root, None));
+            self.control(cx, relay, id, Control::Kill, (root, None));
         }
         // The kills go down first.
-        out.push(Effect::ShutDown);
+        cx.out.push(Effect::ShutDown);
         Answer::Done
     }
 }

@@ -9,19 +9,19 @@ use crate::core::outbox::Outbox;
 use crate::gang::Command;
 
 /// The scheduler is told of a job that runs already.
-pub(super) fn submit_running(out: &mut Outbox, job: &JobRecord, owner: Owner) {
+pub(super) fn submit_running(out: &Outbox, job: &JobRecord, owner: Owner) {
     let demand = demand_in_place(job, owner);
     out.act(Action::Gang(Command::Submit(job.id, Box::new(demand), true)));
 }
 
-pub(super) fn suspend(out: &mut Outbox, job: &JobRecord, suspended: bool) {
+pub(super) fn suspend(out: &Outbox, job: &JobRecord, suspended: bool) {
     if job.launch.terms.gang {
         out.act(Action::Gang(Command::Suspend(job.id, suspended)));
     }
 }
 
 /// Tells the scheduler that nothing of the job runs any more: others may have its nodes.
-pub(super) fn leave(out: &mut Outbox, job: &JobRecord) {
+pub(super) fn leave(out: &Outbox, job: &JobRecord) {
     if job.queued.is_some() {
         out.act(Action::Queue(job.id, None));
     }

@@ -10,8 +10,8 @@ use tutti_sched::shares::Owner;
 
 use super::Controller;
 use crate::core::action::Action;
+use crate::core::context::Context;
 use crate::core::local::LocalNode;
-use crate::core::outbox::Outbox;
 use crate::gang::{Command, ServedReport};
 use crate::message::User;
 
@@ -33,9 +33,9 @@ impl Controller {
     }
 
     /// The configuration is another: so may be the shares of those that the scheduler has.
-    pub(super) fn tell_owners(&self, local: &LocalNode, out: &mut Outbox) {
+    pub(super) fn tell_owners(&self, cx: Context<'_>) {
         for (id, job) in self.jobs.records.iter().filter(|(_, job)| !job.over) {
-            out.act(Action::Gang(Command::Owner(*id, self.owner(local, job.launch.user))));
+            cx.out.act(Action::Gang(Command::Owner(*id, self.owner(cx.local, job.launch.user))));
         }
     }
 

@@ -5,8 +5,8 @@ use tutti_protocol::wire::{self, Kind, Report};
 
 use super::{Comeback, LateStop, Origin, OriginJob, Passed, Warned};
 use crate::core::action::Action;
+use crate::core::context::Context;
 use crate::core::local::LocalNode;
-use crate::core::outbox::Outbox;
 use crate::ids::ClientId;
 use crate::members::NodeId;
 use crate::message::{Answer, Control, JobId, Request, Return, User};
@@ -31,8 +31,7 @@ impl Origin {
     /// The front end of a job says something.
     pub(in crate::core) fn handle_frame(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         client: ClientId,
         kind: Kind,
         number: u32,
@@ -48,48 +47,42 @@ impl Origin {
                 Control::Resume
             }
             Kind::Window => Control::Window((number >> 16) as u16, number as u16),
-            Kind::Detach => return self.detach(local, out, client, job, user),
+            Kind::Detach => return self.detach(cx, client, job, user),
             Kind::Kill => Control::Kill,
             Kind::Signal => Control::Signal(number),
-            Kind::Input => return self.put_input(local, out, job, (number, payload)),
+            Kind::Input => return self.put_input(cx, job, (number, payload)),
             _ => return,
         };
         // A front end that asks faster than it is answered is not asked for it.
         if self.has_room(user) {
-            self.post_request(local, out, user, Request::Control(job, control));
+            self.post_request(cx, user, Request::Control(job, control));
         }
     }
 
     /// The front end has been stopped by a signal that it cannot catch, or goes on.
-    pub(in crate::core) fn handle_front_state(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        client: ClientId,
-        stopped: bool,
-    ) {
+    pub(in crate::core) fn handle_front_state(&mut self, cx: Context<'_>, client: ClientId, stopped: bool) {
         let Some(&job) = self.clients.get(&client) else { return };
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         if !stopped {
             entry.late_stop.handle_running();
-        } else if !entry.suspended && entry.late_stop.take(local.now_ms) {
-            return out.act(Action::Continue(client));
+        } else if !entry.suspended && entry.late_stop.take(cx.local.now_ms) {
+            return cx.out.act(Action::Continue(client));
         }
         entry.front_stopped = stopped;
         if let Some(user) = entry.user.filter(|_| stopped && !entry.suspended) {
-            self.post_request(local, out, user, Request::Control(job, Control::Suspend));
+            self.post_request(cx, user, Request::Control(job, Control::Suspend));
         }
     }
 
     /// The front end goes, the job goes on as one that was submitted.
-    fn detach(&mut self, local: &LocalNode, out: &mut Outbox, client: ClientId, job: JobId, user: User) {
-        self.report(out, job, &Report::Detached);
+    fn detach(&mut self, cx: Context<'_>, client: ClientId, job: JobId, user: User) {
+        self.report(cx.out, job, &Report::Detached);
         if let Some(entry) = self.jobs.get_mut(&job) {
             entry.coupled = false;
         }
-        self.post_request(local, out, user, Request::Control(job, Control::Detach));
-        out.act(Action::Release(client));
-        self.handle_client_gone(local, out, client);
+        self.post_request(cx, user, Request::Control(job, Control::Detach));
+        cx.out.act(Action::Release(client));
+        self.handle_client_gone(cx, client);
     }
 
     /// A front end that is stopped already, or has just said that the job is to go on, is not told to stop.
@@ -99,13 +92,8 @@ impl Origin {
         !resumes && self.jobs.get(&job).is_some_and(|entry| !entry.front_stopped)
     }
 
-    pub(in crate::core) fn handle_client_gone(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        client: ClientId,
-    ) {
-        self.withdraw_requests(local, out, client);
+    pub(in crate::core) fn handle_client_gone(&mut self, cx: Context<'_>, client: ClientId) {
+        self.withdraw_requests(cx, client);
         let enrolling = self.enrolling.values_mut().find(|waiting| **waiting == Some(client));
         enrolling.into_iter().for_each(|waiting| *waiting = None);
         let Some(job) = self.clients.remove(&client) else { return };
@@ -116,21 +104,14 @@ impl Origin {
         entry.in_flight_bytes = 0;
         let nodes: Vec<NodeId> = entry.streams.keys().copied().collect();
         if let Some(user) = entry.user.filter(|_| entry.coupled && !entry.over) {
-            self.post_request(local, out, user, Request::Control(job, Control::Abandon));
+            self.post_request(cx, user, Request::Control(job, Control::Abandon));
         }
-        nodes.into_iter().for_each(|node| self.give_room(out, job, node, false));
+        nodes.into_iter().for_each(|node| self.give_room(cx.out, job, node, false));
     }
 
-    pub(super) fn answer_logs(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        client: ClientId,
-        user: User,
-        job: JobId,
-    ) {
-        match self.visible(local, user, job) {
-            Err(text) => out.act(Action::Answer(client, Answer::Refused(text))),
+    pub(super) fn answer_logs(&mut self, cx: Context<'_>, client: ClientId, user: User, job: JobId) {
+        match self.visible(cx.local, user, job) {
+            Err(text) => cx.out.act(Action::Answer(client, Answer::Refused(text))),
             Ok(entry) => {
                 let mut frames: Vec<Vec<u8>> = entry.log.iter().map(|frame| frame.bytes.clone()).collect();
                 for text in entry.lines(job) {
@@ -138,23 +119,16 @@ impl Origin {
                     wire::put_json(&mut frame, Kind::Report, &Report::Warning(text));
                     frames.push(frame);
                 }
-                out.act(Action::Answer(client, Answer::Job(job)));
-                frames.into_iter().for_each(|frame| out.act(Action::ToClient(client, frame)));
+                cx.out.act(Action::Answer(client, Answer::Job(job)));
+                frames.into_iter().for_each(|frame| cx.out.act(Action::ToClient(client, frame)));
             }
         }
-        out.act(Action::Release(client));
+        cx.out.act(Action::Release(client));
     }
 
     /// A user becomes the front end of a job that has none.
-    pub(super) fn attach(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        client: ClientId,
-        user: User,
-        job: JobId,
-    ) {
-        let refusal = match self.visible(local, user, job) {
+    pub(super) fn attach(&mut self, cx: Context<'_>, client: ClientId, user: User, job: JobId) {
+        let refusal = match self.visible(cx.local, user, job) {
             Err(text) => Some(text),
             Ok(entry) if entry.over => {
                 Some(format!("job {job} is over; `tutti logs {job}` shows what it wrote"))
@@ -163,8 +137,8 @@ impl Origin {
             Ok(_) => None,
         };
         if let Some(text) = refusal {
-            out.act(Action::Answer(client, Answer::Refused(text)));
-            return out.act(Action::Release(client));
+            cx.out.act(Action::Answer(client, Answer::Refused(text)));
+            return cx.out.act(Action::Release(client));
         }
         let entry = self.jobs.get_mut(&job).expect("it is visible");
         entry.client = Some(client);
@@ -172,38 +146,31 @@ impl Origin {
         let frames: Vec<Passed> = entry.log.iter().cloned().collect();
         let (takes_input, room) = (!entry.input.takers.is_empty(), entry.input.waiting.is_empty());
         self.clients.insert(client, job);
-        out.act(Action::Answer(client, Answer::Job(job)));
-        self.begin_input(out, job);
-        frames.into_iter().for_each(|frame| self.give_output(out, job, frame));
+        cx.out.act(Action::Answer(client, Answer::Job(job)));
+        self.begin_input(cx.out, job);
+        frames.into_iter().for_each(|frame| self.give_output(cx.out, job, frame));
         match (takes_input, room) {
-            (false, _) => self.report(out, job, &Report::InputUnwanted),
-            (true, true) => self.report(out, job, &Report::InputTaken),
+            (false, _) => self.report(cx.out, job, &Report::InputUnwanted),
+            (true, true) => self.report(cx.out, job, &Report::InputTaken),
             // What the last front end has said is still on its way.
             (true, false) => {}
         }
     }
 
     /// The front end of a job is back.
-    pub(super) fn take_back(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        client: ClientId,
-        user: User,
-        back: &Return,
-    ) {
+    pub(super) fn take_back(&mut self, cx: Context<'_>, client: ClientId, user: User, back: &Return) {
         let job = back.job;
-        let refusal = match self.visible(local, user, job) {
+        let refusal = match self.visible(cx.local, user, job) {
             Err(text) => Some(text),
             Ok(entry) if entry.client.is_some() => Some(format!("job {job} has a front end already")),
             Ok(_) => None,
         };
         if let Some(text) = refusal {
-            out.act(Action::Answer(client, Answer::Refused(text)));
-            return out.act(Action::Release(client));
+            cx.out.act(Action::Answer(client, Answer::Refused(text)));
+            return cx.out.act(Action::Release(client));
         }
         let entry = self.jobs.get_mut(&job).expect("it is visible");
-        (entry.client, entry.coupled, entry.contact_ms) = (Some(client), back.coupled, local.now_ms);
+        (entry.client, entry.coupled, entry.contact_ms) = (Some(client), back.coupled, cx.local.now_ms);
         entry.comeback = Comeback::back_at(&back.places);
         entry.input.first = back.pieces;
         let (missed, gaps) = entry.missed();
@@ -213,32 +180,32 @@ impl Origin {
         let end =
             entry.end.as_ref().filter(|_| entry.over).map(|(status, _)| Report::End { status: *status });
         self.clients.insert(client, job);
-        out.act(Action::Answer(client, Answer::Job(job)));
+        cx.out.act(Action::Answer(client, Answer::Job(job)));
         if back.pieces == 0 {
-            self.begin_input(out, job);
+            self.begin_input(cx.out, job);
         }
-        reports.iter().for_each(|report| self.report(out, job, report));
-        gaps.into_iter().for_each(|(node, bytes)| self.report_gap(local, out, job, node, bytes));
-        missed.into_iter().for_each(|frame| self.give_output(out, job, frame));
+        reports.iter().for_each(|report| self.report(cx.out, job, report));
+        gaps.into_iter().for_each(|(node, bytes)| self.report_gap(cx, job, node, bytes));
+        missed.into_iter().for_each(|frame| self.give_output(cx.out, job, frame));
         if reads_nothing {
-            self.report(out, job, &Report::InputUnwanted);
+            self.report(cx.out, job, &Report::InputUnwanted);
         }
-        nodes.into_iter().for_each(|node| self.give_room(out, job, node, true));
+        nodes.into_iter().for_each(|node| self.give_room(cx.out, job, node, true));
         if let Some(end) = end {
-            self.report(out, job, &end);
+            self.report(cx.out, job, &end);
             self.clients.remove(&client);
             self.jobs.get_mut(&job).into_iter().for_each(|entry| entry.client = None);
-            out.act(Action::Release(client));
+            cx.out.act(Action::Release(client));
         }
     }
 
     /// Ends jobs whose front end does not come back, as when a front end dies. One that stands
     /// still may have a front end that does, too.
-    pub(super) fn give_up_front_ends(&mut self, local: &LocalNode, out: &mut Outbox) {
+    pub(super) fn give_up_front_ends(&mut self, cx: Context<'_>) {
         let is_late = |entry: &OriginJob| {
             let may_stand = entry.suspended && entry.end.is_none();
             let until_ms = entry.comeback.until_ms.filter(|_| !entry.over && !may_stand);
-            until_ms.is_some_and(|until_ms| local.now_ms >= until_ms)
+            until_ms.is_some_and(|until_ms| cx.local.now_ms >= until_ms)
         };
         let late = self.jobs.iter().filter(|(_, entry)| is_late(entry));
         let late: Vec<JobId> = late.map(|(job, _)| *job).collect();
@@ -246,7 +213,7 @@ impl Origin {
             let Some(entry) = self.jobs.get_mut(&job) else { continue };
             entry.comeback = Comeback::default();
             if let Some(user) = entry.user {
-                self.post_request(local, out, user, Request::Control(job, Control::Abandon));
+                self.post_request(cx, user, Request::Control(job, Control::Abandon));
             }
         }
     }

@@ -4,7 +4,7 @@
 use tutti_protocol::wire::Report;
 
 use super::{Origin, RESEND_MS};
-use crate::core::local::LocalNode;
+use crate::core::context::Context;
 use crate::core::outbox::Outbox;
 use crate::members::NodeId;
 use crate::message::{JobId, Routed};
@@ -27,13 +27,7 @@ pub(super) struct Input {
 
 impl Origin {
     /// A piece of the front end; without a number it is one of an earlier release, which counts none.
-    pub(super) fn put_input(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        job: JobId,
-        (number, bytes): (u32, &[u8]),
-    ) {
+    pub(super) fn put_input(&mut self, cx: Context<'_>, job: JobId, (number, bytes): (u32, &[u8])) {
         let first = self.pieces;
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         entry.input.piece = match number {
@@ -43,7 +37,7 @@ impl Origin {
         entry.input.bytes = bytes.to_vec();
         entry.input.waiting = entry.input.takers.clone();
         entry.input.is_early = entry.streams.is_empty();
-        self.send_input(local, out, job);
+        self.send_input(cx, job);
     }
 
     /// Sets who takes input, now that it is known: what came before goes to them with the next tick.
@@ -56,7 +50,7 @@ impl Origin {
     }
 
     /// A new front end hears from where on its pieces count.
-    pub(super) fn begin_input(&mut self, out: &mut Outbox, job: JobId) {
+    pub(super) fn begin_input(&mut self, out: &Outbox, job: JobId) {
         let first = self.pieces;
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         entry.input.first = entry.input.piece.max(first);
@@ -64,28 +58,28 @@ impl Origin {
         self.report(out, job, &pieces);
     }
 
-    pub(super) fn send_input(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId) {
-        let now_ms = local.now_ms;
+    pub(super) fn send_input(&mut self, cx: Context<'_>, job: JobId) {
+        let now_ms = cx.local.now_ms;
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         entry.input.sent_ms = now_ms;
         let (piece, bytes) = (entry.input.piece, entry.input.bytes.clone());
         for node in entry.input.waiting.clone() {
-            out.route(node, Routed::Input { job, piece, bytes: bytes.clone() });
+            cx.out.route(node, Routed::Input { job, piece, bytes: bytes.clone() });
         }
     }
 
     /// Pieces that some node has not taken are said again.
-    pub(super) fn resend_inputs(&mut self, local: &LocalNode, out: &mut Outbox) {
-        let now_ms = local.now_ms;
+    pub(super) fn resend_inputs(&mut self, cx: Context<'_>) {
+        let now_ms = cx.local.now_ms;
         let is_due = |input: &Input| !input.waiting.is_empty() && now_ms >= input.sent_ms + RESEND_MS;
         let due = self.jobs.iter().filter(|(_, entry)| is_due(&entry.input));
         let due: Vec<JobId> = due.map(|(job, _)| *job).collect();
-        due.into_iter().for_each(|job| self.send_input(local, out, job));
+        due.into_iter().for_each(|job| self.send_input(cx, job));
     }
 
     pub(in crate::core) fn handle_input_taken(
         &mut self,
-        out: &mut Outbox,
+        out: &Outbox,
         from: NodeId,
         job: JobId,
         piece: u64,

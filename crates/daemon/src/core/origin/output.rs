@@ -4,7 +4,7 @@
 use tutti_protocol::wire::{self, Decoder, Report};
 
 use super::{Origin, OriginJob};
-use crate::core::local::LocalNode;
+use crate::core::context::Context;
 use crate::core::outbox::Outbox;
 use crate::core::outlet::FIRST_ROOM_BYTES;
 use crate::ids::ClientId;
@@ -50,8 +50,7 @@ impl Passed {
 impl Origin {
     pub(in crate::core) fn handle_data(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         from: NodeId,
         job: JobId,
         (offset, start): (u64, u64),
@@ -72,7 +71,7 @@ impl Origin {
             if offset != start {
                 // The middle of what an earlier incarnation of ours had the beginning of: from its start,
                 // please.
-                return self.give_room(out, job, from, true);
+                return self.give_room(cx.out, job, from, true);
             }
             let known = entry.comeback.place_of(from);
             lost_bytes = known.map_or(0, |known| offset.saturating_sub(known));
@@ -87,32 +86,32 @@ impl Origin {
         }
         let held = entry.line_holder.is_some();
         if lost_bytes > 0 {
-            self.report_gap(local, out, job, from, lost_bytes);
+            self.report_gap(cx, job, from, lost_bytes);
         }
-        self.pass_frames(local, out, job);
-        self.give_room(out, job, from, true);
+        self.pass_frames(cx, job);
+        self.give_room(cx.out, job, from, true);
         if held {
-            self.give_room_to_all(out, job);
+            self.give_room_to_all(cx.out, job);
         }
-        self.try_to_end(local, out, job);
+        self.try_to_end(cx, job);
     }
 
     /// Whole frames go to the front end; those of other nodes wait while one is in the middle of a long line.
-    pub(super) fn pass_frames(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId) {
-        let now_ms = local.now_ms;
+    pub(super) fn pass_frames(&mut self, cx: Context<'_>, job: JobId) {
+        let now_ms = cx.local.now_ms;
         let Some(entry) = self.jobs.get_mut(&job).filter(|entry| !entry.over) else { return };
         let frames = entry.take_frames(now_ms);
         for frame in frames {
             if let Some(entry) = self.jobs.get_mut(&job) {
                 entry.append_log(frame.clone());
-                self.give_output(out, job, frame);
+                self.give_output(cx.out, job, frame);
             }
         }
-        self.write_on(out, job);
+        self.write_on(cx.out, job);
     }
 
     /// A frame of output for the front end, which knows its place.
-    pub(super) fn give_output(&mut self, out: &mut Outbox, job: JobId, frame: Passed) {
+    pub(super) fn give_output(&mut self, out: &Outbox, job: JobId, frame: Passed) {
         let Some(entry) = self.jobs.get_mut(&job).filter(|entry| entry.client.is_some()) else { return };
         let (node, place) = (frame.node, frame.start());
         let known = entry.comeback.known.replace((node, frame.end));
@@ -123,35 +122,28 @@ impl Origin {
     }
 
     /// Output that no daemon has any more.
-    pub(super) fn report_gap(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        job: JobId,
-        node: NodeId,
-        bytes: u64,
-    ) {
-        let name = local.members.as_ref().map_or_else(|| node.to_string(), |members| members.name(node));
+    pub(super) fn report_gap(&mut self, cx: Context<'_>, job: JobId, node: NodeId, bytes: u64) {
+        let name = cx.local.members.as_ref().map_or_else(|| node.to_string(), |members| members.name(node));
         let text = format!(
             "{bytes} bytes of the output of job {job} on node {name} are lost with the daemon that had them"
         );
-        self.report(out, job, &Report::Warning(text));
+        self.report(cx.out, job, &Report::Warning(text));
     }
 
     /// The rest of a line that has not come in time is not waited for.
-    pub(super) fn end_lines(&mut self, local: &LocalNode, out: &mut Outbox) {
-        let now_ms = local.now_ms;
+    pub(super) fn end_lines(&mut self, cx: Context<'_>) {
+        let now_ms = cx.local.now_ms;
         let is_late = |entry: &OriginJob| entry.line_holder.is_some_and(|(_, until_ms)| now_ms >= until_ms);
         let late = self.jobs.iter().filter(|(_, entry)| is_late(entry));
         let late: Vec<JobId> = late.map(|(job, _)| *job).collect();
         for job in late {
-            self.pass_frames(local, out, job);
-            self.give_room_to_all(out, job);
+            self.pass_frames(cx, job);
+            self.give_room_to_all(cx.out, job);
         }
     }
 
     /// Tells a node what has come of its output, and what may come.
-    pub(super) fn give_room(&mut self, out: &mut Outbox, job: JobId, node: NodeId, always: bool) {
+    pub(super) fn give_room(&mut self, out: &Outbox, job: JobId, node: NodeId, always: bool) {
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         let jammed = entry.in_flight_bytes >= JAM_BYTES;
         let Some(stream) = entry.streams.get_mut(&node) else { return };
@@ -168,24 +160,18 @@ impl Origin {
     }
 
     /// The front end has taken so many bytes.
-    pub(in crate::core) fn handle_taken(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        client: ClientId,
-        bytes: usize,
-    ) {
+    pub(in crate::core) fn handle_taken(&mut self, cx: Context<'_>, client: ClientId, bytes: usize) {
         let Some(&job) = self.clients.get(&client) else { return };
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         let jammed = entry.in_flight_bytes >= JAM_BYTES;
         entry.in_flight_bytes = entry.in_flight_bytes.saturating_sub(bytes);
         if jammed && entry.in_flight_bytes < JAM_BYTES {
-            entry.line_holder = entry.line_holder.map(|(holder, _)| (holder, local.now_ms + LINE_MS));
-            self.give_room_to_all(out, job);
+            entry.line_holder = entry.line_holder.map(|(holder, _)| (holder, cx.local.now_ms + LINE_MS));
+            self.give_room_to_all(cx.out, job);
         }
     }
 
-    pub(super) fn give_room_to_all(&mut self, out: &mut Outbox, job: JobId) {
+    pub(super) fn give_room_to_all(&mut self, out: &Outbox, job: JobId) {
         let nodes = self.jobs.get(&job).map(|entry| entry.streams.keys().copied().collect::<Vec<_>>());
         nodes.into_iter().flatten().for_each(|node| self.give_room(out, job, node, false));
     }

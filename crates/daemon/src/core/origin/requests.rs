@@ -5,9 +5,9 @@ use tutti_protocol::wire::{self, Kind, Report};
 
 use super::{Origin, RESEND_MS};
 use crate::core::action::Action;
+use crate::core::context::Context;
 use crate::core::journal::Journal;
-use crate::core::local::LocalNode;
-use crate::core::outbox::{Effect, NO_CLIENT, Outbox};
+use crate::core::outbox::{Effect, NO_CLIENT};
 use crate::ids::ClientId;
 use crate::members::NodeId;
 use crate::message::{Answer, Control, JobId, Request, Routed, User};
@@ -78,32 +78,27 @@ impl Origin {
 impl Origin {
     pub(in crate::core) fn handle_request(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         client: ClientId,
         user: User,
         request: Request,
     ) {
         match request {
             // A job that was submitted elsewhere the controller knows.
-            Request::Logs(job) if self.jobs.contains_key(&job) => {
-                self.answer_logs(local, out, client, user, job)
-            }
-            Request::Attach(job) if self.jobs.contains_key(&job) => {
-                self.attach(local, out, client, user, job)
-            }
+            Request::Logs(job) if self.jobs.contains_key(&job) => self.answer_logs(cx, client, user, job),
+            Request::Attach(job) if self.jobs.contains_key(&job) => self.attach(cx, client, user, job),
             Request::Return(back) if self.jobs.contains_key(&back.job) => {
-                self.take_back(local, out, client, user, &back);
+                self.take_back(cx, client, user, &back);
             }
             request if self.unanswered_bytes(user) + request.bytes() > UNANSWERED_BYTES_MAX => {
                 let text = "too many of your requests wait for the controller: try again later".into();
-                out.act(Action::Answer(client, Answer::Refused(text)));
-                out.act(Action::Release(client));
+                cx.out.act(Action::Answer(client, Answer::Refused(text)));
+                cx.out.act(Action::Release(client));
             }
             request => {
                 self.last_request = self.last_request.wrapping_add(1);
                 let request_id = self.last_request;
-                let now_ms = local.now_ms;
+                let now_ms = cx.local.now_ms;
                 let pending = PendingRequest {
                     client,
                     user,
@@ -114,34 +109,34 @@ impl Origin {
                     notified: false,
                 };
                 self.pending.insert(request_id, pending);
-                self.send_request(local, out, request_id);
+                self.send_request(cx, request_id);
             }
         }
     }
 
-    pub(super) fn send_request(&mut self, local: &LocalNode, out: &mut Outbox, request_id: u64) {
-        let now_ms = local.now_ms;
+    pub(super) fn send_request(&mut self, cx: Context<'_>, request_id: u64) {
+        let now_ms = cx.local.now_ms;
         let Some(pending) = self.pending.get_mut(&request_id) else { return };
         pending.requested_ms = now_ms;
         let again = std::mem::replace(&mut pending.again, true);
         let body =
             Routed::Request { request_id, user: pending.user, request: pending.request.clone(), again };
-        out.route(NodeId::CONTROLLER, body);
+        cx.out.route(NodeId::CONTROLLER, body);
     }
 
     /// Repeats requests that have no answer yet: they, or their answers, may have been lost.
-    pub(super) fn resend_requests(&mut self, local: &LocalNode, out: &mut Outbox) {
-        let now_ms = local.now_ms;
+    pub(super) fn resend_requests(&mut self, cx: Context<'_>) {
+        let now_ms = cx.local.now_ms;
         let pending = self.pending.iter();
         let old = pending.filter(|(_, pending)| now_ms >= pending.requested_ms + RESEND_MS);
         let old: Vec<u64> = old.map(|(request_id, _)| *request_id).collect();
-        old.into_iter().for_each(|request_id| self.send_request(local, out, request_id));
+        old.into_iter().for_each(|request_id| self.send_request(cx, request_id));
     }
 
     /// Tells who waits for a controller that does not answer that it is so, once; ends queries.
-    pub(super) fn notify_waiting(&mut self, local: &LocalNode, out: &mut Outbox) {
-        let (now_ms, silent_ms) = (local.now_ms, local.controller_silent_ms());
-        let name = local.config.about.name.clone();
+    pub(super) fn notify_waiting(&mut self, cx: Context<'_>) {
+        let (now_ms, silent_ms) = (cx.local.now_ms, cx.local.controller_silent_ms());
+        let name = cx.local.config.about.name.clone();
         let (mut notified, mut refused) = (Vec::new(), Vec::new());
         for (request_id, pending) in &mut self.pending {
             // A snapshot and a job take their time, and a job that runs already does not wait.
@@ -168,7 +163,7 @@ impl Origin {
             );
             let mut frame = Vec::new();
             wire::put_json(&mut frame, Kind::Report, &Report::Warning(text));
-            out.act(Action::ToClient(client, frame));
+            cx.out.act(Action::ToClient(client, frame));
         }
         for (request_id, client) in refused {
             let asked = self.pending.remove(&request_id);
@@ -177,13 +172,13 @@ impl Origin {
             let text = format!(
                 "the controller has not answered {name} for {seconds} s: requests wait until it does"
             );
-            out.act(Action::Answer(client, Answer::Refused(text)));
-            out.act(Action::Release(client));
+            cx.out.act(Action::Answer(client, Answer::Refused(text)));
+            cx.out.act(Action::Release(client));
         }
     }
 
     /// A user's program is gone: what it has asked is not to be done when nobody expects it any more.
-    pub(super) fn withdraw_requests(&mut self, local: &LocalNode, out: &mut Outbox, client: ClientId) {
+    pub(super) fn withdraw_requests(&mut self, cx: Context<'_>, client: ClientId) {
         self.pending.retain(|_, pending| pending.client != client || !pending.ends_with_client());
         let mut withdrawn = Vec::new();
         for (request_id, pending) in self.pending.iter_mut().filter(|(_, pending)| pending.client == client) {
@@ -193,33 +188,27 @@ impl Origin {
                 withdrawn.push(*request_id);
             }
         }
-        withdrawn.into_iter().for_each(|request_id| self.send_request(local, out, request_id));
+        withdrawn.into_iter().for_each(|request_id| self.send_request(cx, request_id));
     }
 
     /// A question of the daemon's own, whose answer nobody waits for.
-    pub(super) fn post_request(&mut self, local: &LocalNode, out: &mut Outbox, user: User, request: Request) {
-        self.handle_request(local, out, NO_CLIENT, user, request);
+    pub(super) fn post_request(&mut self, cx: Context<'_>, user: User, request: Request) {
+        self.handle_request(cx, NO_CLIENT, user, request);
     }
 
-    pub(in crate::core) fn handle_answer(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        request_id: u64,
-        answer: Answer,
-    ) {
+    pub(in crate::core) fn handle_answer(&mut self, cx: Context<'_>, request_id: u64, answer: Answer) {
         let Some(PendingRequest { client, user, request, .. }) = self.pending.remove(&request_id) else {
             return;
         };
         let (answer, frames) = match answer {
             // Those of this node go before the cluster's.
             Answer::Configuration(rows) => {
-                (Answer::Configuration([local.config.settings.clone(), rows].concat()), Vec::new())
+                (Answer::Configuration([cx.local.config.settings.clone(), rows].concat()), Vec::new())
             }
             Answer::Changes(mut changes) => {
                 // Those of this node go before the cluster's, here too.
                 let rows = changes.items.settings.take();
-                changes.items.settings = rows.map(|rows| [local.config.settings.clone(), rows].concat());
+                changes.items.settings = rows.map(|rows| [cx.local.config.settings.clone(), rows].concat());
                 (Answer::Changes(changes), Vec::new())
             }
             Answer::Snapshot(text) => (Answer::Done, frames_of(text.as_bytes())),
@@ -230,17 +219,17 @@ impl Origin {
         {
             let entry = self.jobs.entry(*job).or_default();
             entry.user = Some(user);
-            entry.contact_ms = local.now_ms;
+            entry.contact_ms = cx.local.now_ms;
             entry.coupled = !matches!(request, Request::Submit(_));
             if matches!(&request, Request::Submit(submit) if submit.output.is_some()) {
                 let journal = Journal::submitted(request_id);
                 self.journals.insert(*job, journal.clone());
-                out.act(Action::RecordOutput(*job, Box::new(journal)));
+                cx.out.act(Action::RecordOutput(*job, Box::new(journal)));
             }
             let entry = self.jobs.entry(*job).or_default();
             if entry.coupled && client == NO_CLIENT {
                 let job = *job;
-                self.post_request(local, out, user, Request::Control(job, Control::Abandon));
+                self.post_request(cx, user, Request::Control(job, Control::Abandon));
             } else if entry.coupled {
                 entry.client = Some(client);
                 self.clients.insert(client, *job);
@@ -248,21 +237,21 @@ impl Origin {
         }
         if let (&Answer::Job(job), Request::Enrol(..)) = (&answer, &request) {
             let entry = self.jobs.entry(job).or_default();
-            (entry.user, entry.enrolled, entry.contact_ms) = (Some(user), true, local.now_ms);
+            (entry.user, entry.enrolled, entry.contact_ms) = (Some(user), true, cx.local.now_ms);
             self.enrolling.insert(job, Some(client).filter(|client| *client != NO_CLIENT));
-            return out.push(Effect::Enrol(job));
+            return cx.out.push(Effect::Enrol(job));
         }
         if let Answer::Origin(entry) = answer {
-            return self.forward_to_origin(local, out, client, user, request, entry);
+            return self.forward_to_origin(cx, client, user, request, entry);
         }
         let stays = matches!((&answer, &request), (Answer::Job(_), Request::Run(_)));
         if client != NO_CLIENT {
             let begun = if let (true, Answer::Job(job)) = (stays, &answer) { Some(*job) } else { None };
-            out.act(Action::Answer(client, answer));
-            begun.into_iter().for_each(|job| self.begin_input(out, job));
-            frames.into_iter().for_each(|frame| out.act(Action::ToClient(client, frame)));
+            cx.out.act(Action::Answer(client, answer));
+            begun.into_iter().for_each(|job| self.begin_input(cx.out, job));
+            frames.into_iter().for_each(|frame| cx.out.act(Action::ToClient(client, frame)));
             if !stays {
-                out.act(Action::Release(client));
+                cx.out.act(Action::Release(client));
             }
         }
     }
@@ -275,8 +264,7 @@ impl Origin {
     /// A user wants something of a job whose home the controller has named.
     fn forward_to_origin(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         client: ClientId,
         user: User,
         request: Request,
@@ -284,13 +272,13 @@ impl Origin {
     ) {
         match request {
             _ if client == NO_CLIENT => {}
-            Request::Logs(job) if Some(entry) == local.me => self.answer_logs(local, out, client, user, job),
-            Request::Attach(job) if Some(entry) == local.me => self.attach(local, out, client, user, job),
-            Request::Return(back) if Some(entry) == local.me => {
+            Request::Logs(job) if Some(entry) == cx.local.me => self.answer_logs(cx, client, user, job),
+            Request::Attach(job) if Some(entry) == cx.local.me => self.attach(cx, client, user, job),
+            Request::Return(back) if Some(entry) == cx.local.me => {
                 self.jobs.entry(back.job).or_default().user = Some(user);
-                self.take_back(local, out, client, user, &back);
+                self.take_back(cx, client, user, &back);
             }
-            request => out.push(Effect::OpenTunnel(client, user, request, entry)),
+            request => cx.out.push(Effect::OpenTunnel(client, user, request, entry)),
         }
     }
 }

@@ -5,9 +5,9 @@ use tutti_protocol::wire::{self, Kind, Part as WirePart, Report};
 use super::reports::job_memory;
 use super::{Part, Parts};
 use crate::core::action::Action;
+use crate::core::context::Context;
 use crate::core::controller::gpus;
 use crate::core::local::LocalNode;
-use crate::core::outbox::Outbox;
 use crate::members::NodeId;
 use crate::message::{JobId, Launch, Order, Run, SpawnOrder};
 
@@ -16,15 +16,15 @@ type Frame = (Kind, u32, Vec<u8>);
 
 impl Parts {
     /// Tells the starter what is new in the order.
-    pub(super) fn pass_order_on(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, order: &Order) {
+    pub(super) fn pass_order_on(&mut self, cx: Context<'_>, job: JobId, order: &Order) {
         let Some(part) = self.parts.get_mut(&job) else { return };
         let was_suspended = part.state.suspended;
         let frames = part.take_frames(order);
         if was_suspended && !part.state.suspended {
-            self.publish_part(local, out, job);
+            self.publish_part(cx, job);
         }
         for (kind, number, payload) in frames {
-            out.act(Action::ToStarter(job, kind, number, payload));
+            cx.out.act(Action::ToStarter(job, kind, number, payload));
         }
     }
 

@@ -11,9 +11,9 @@ use tutti_protocol::wire::{self, Kind, Report};
 use tutti_snapshot::View;
 
 use super::{Kept, Part, Parts};
+use crate::core::context::Context;
 use crate::core::event::StarterEnd;
 use crate::core::local::LocalNode;
-use crate::core::outbox::Outbox;
 use crate::members::NodeId;
 use crate::message::{
     ASK_BYTES_MAX, Control, Fence, Held, JobId, PartState, Phase, Request, Routed, Run, SPAWNED_BYTES_MAX,
@@ -42,13 +42,12 @@ pub(super) fn job_memory(local: &LocalNode, bytes: u64) -> String {
 impl Parts {
     pub(in crate::core) fn handle_starter(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         job: JobId,
         frames: Vec<(Kind, u32, Vec<u8>)>,
     ) {
         // A snapshot that takes too much is left out; whatever else does ends the job.
-        let view_bytes_max = self.room_of_user(local, job);
+        let view_bytes_max = self.room_of_user(cx.local, job);
         let Some(part) = self.parts.get_mut(&job).filter(|part| !part.is_lost()) else { return };
         part.ready = true;
         let mut reports = Vec::new();
@@ -57,7 +56,7 @@ impl Parts {
             match kind {
                 Kind::Output | Kind::Errors if payload.len() > wire::DATA_BYTES_MAX => {
                     let text = excess("a piece of output", payload.len(), wire::DATA_BYTES_MAX);
-                    return self.silence_part(local, out, job, &text);
+                    return self.silence_part(cx, job, &text);
                 }
                 // Of a job that is being killed only what there is room for is kept: its end must be heard.
                 Kind::Output | Kind::Errors if part.drops || part.is_killed() && !part.outlet.has_room() => {
@@ -81,7 +80,7 @@ impl Parts {
                     changed = true;
                 }
                 Kind::Held | Kind::Released => {
-                    changed |= part.take_held(local.me, kind, &payload, view_bytes_max);
+                    changed |= part.take_held(cx.local.me, kind, &payload, view_bytes_max);
                 }
                 Kind::Report => reports.extend(serde_json::from_slice::<Report>(&payload).ok()),
                 _ => {}
@@ -90,15 +89,15 @@ impl Parts {
         if reports.is_empty() && !changed {
             return;
         }
-        reports.into_iter().for_each(|report| self.handle_starter_report(local, out, job, report));
-        let part = local.me.zip(self.parts.get_mut(&job));
+        reports.into_iter().for_each(|report| self.handle_starter_report(cx, job, report));
+        let part = cx.local.me.zip(self.parts.get_mut(&job));
         let excess = part.and_then(|(me, part)| {
             part.kept = Kept::of(&part.state);
             part.excess(me)
         });
-        match excess.or_else(|| self.excess_of_user(local, job)) {
-            Some(text) => self.silence_part(local, out, job, &text),
-            None => self.publish_part(local, out, job),
+        match excess.or_else(|| self.excess_of_user(cx.local, job)) {
+            Some(text) => self.silence_part(cx, job, &text),
+            None => self.publish_part(cx, job),
         }
     }
 
@@ -129,13 +128,13 @@ impl Parts {
     }
 
     /// Ends a job whose starter says more than it may: nothing of that goes any further.
-    fn silence_part(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, text: &str) {
-        let text = format!("node {}: {text}; the job is ended", local.config.about.name);
-        self.end_part(local, out, job, text);
-        self.forward_part(local, out, job, false);
+    fn silence_part(&mut self, cx: Context<'_>, job: JobId, text: &str) {
+        let text = format!("node {}: {text}; the job is ended", cx.local.config.about.name);
+        self.end_part(cx, job, text);
+        self.forward_part(cx, job, false);
     }
 
-    fn handle_starter_report(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId, report: Report) {
+    fn handle_starter_report(&mut self, cx: Context<'_>, job: JobId, report: Report) {
         let Some(part) = self.parts.get_mut(&job) else { return };
         let state = &mut part.state;
         let reach = |state: &mut PartState, phase| state.phase = state.phase.max(phase);
@@ -147,7 +146,7 @@ impl Parts {
             Report::Started { pids, cores } => {
                 (state.pids, state.cores) = (pids, cores);
                 reach(state, Phase::Running);
-                self.forward_part(local, out, job, true);
+                self.forward_part(cx, job, true);
             }
             Report::Later { pids, mut gone } => {
                 // As many as a user likes to name.
@@ -161,13 +160,13 @@ impl Parts {
                     // It stands still already: nobody need tell it.
                     (part.run, state.suspended) = (part.run.max(Run::Stop), true);
                 }
-                out.post_request(user, Request::Control(job, Control::Suspend));
+                cx.out.post_request(user, Request::Control(job, Control::Suspend));
             }
             Report::Continued => {
                 let user = part.launch.user;
                 part.run = if part.run == Run::Stop { Run::Go } else { part.run };
                 state.suspended = false;
-                out.post_request(user, Request::Control(job, Control::Resume));
+                cx.out.post_request(user, Request::Control(job, Control::Resume));
             }
             // A daemon's own.
             Report::Detached | Report::Stands { .. } | Report::Pieces(_) => {}
@@ -177,7 +176,7 @@ impl Parts {
             }
             Report::Ended(ended) => {
                 if ended.cause == wire::Cause::UserMemory {
-                    let text = user_memory(local, part.launch.user.account().uid);
+                    let text = user_memory(cx.local, part.launch.user.account().uid);
                     state.warnings.push(format!("rank {} was killed: {text}", ended.rank));
                 }
                 state.ended.push(ended);
@@ -198,31 +197,25 @@ impl Parts {
             }
             Report::Left => {
                 reach(state, Phase::Left);
-                self.forward_part(local, out, job, false);
+                self.forward_part(cx, job, false);
             }
-            Report::Used(used) => out.route(NodeId::CONTROLLER, Routed::Used(job, used)),
+            Report::Used(used) => cx.out.route(NodeId::CONTROLLER, Routed::Used(job, used)),
             Report::End { status } => {
                 state.status = status;
                 state.written = Some(part.outlet.end());
                 reach(state, Phase::Over);
                 part.alive = false;
-                self.forward_part(local, out, job, false);
+                self.forward_part(cx, job, false);
             }
             Report::InputTaken | Report::InputUnwanted => {
                 part.unwanted |= report == Report::InputUnwanted;
                 part.taken = true;
-                self.ack_input(out, job);
+                self.ack_input(cx.out, job);
             }
         }
     }
 
-    pub(in crate::core) fn handle_starter_gone(
-        &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
-        job: JobId,
-        end: StarterEnd,
-    ) {
+    pub(in crate::core) fn handle_starter_gone(&mut self, cx: Context<'_>, job: JobId, end: StarterEnd) {
         let Some(part) = self.parts.get_mut(&job).filter(|part| part.alive) else { return };
         part.alive = false;
         let (status, why, used_up) = match end {
@@ -230,8 +223,8 @@ impl Parts {
             StarterEnd::UsedUp(whose) => {
                 let limit = part.launch.terms.memory_bytes;
                 let reached = match whose {
-                    UsedUp::Job => job_memory(local, limit),
-                    UsedUp::User => user_memory(local, part.launch.user.account().uid),
+                    UsedUp::Job => job_memory(cx.local, limit),
+                    UsedUp::User => user_memory(cx.local, part.launch.user.account().uid),
                 };
                 (wire::Cause::Memory.status(), format!("the starter was killed: {reached}"), Some(whose))
             }
@@ -246,8 +239,8 @@ impl Parts {
             state.refused.get_or_insert(why);
         }
         state.ending.get_or_insert(status);
-        self.forward_part(local, out, job, false);
-        self.publish_part(local, out, job);
+        self.forward_part(cx, job, false);
+        self.publish_part(cx, job);
     }
 }
 

@@ -4,30 +4,29 @@ use tutti_protocol::wire::Kind;
 
 use super::Parts;
 use crate::core::action::Action;
-use crate::core::local::LocalNode;
+use crate::core::context::Context;
 use crate::core::outbox::Outbox;
 use crate::message::{JobId, Routed};
 
 impl Parts {
     pub(in crate::core) fn handle_room(
         &mut self,
-        local: &LocalNode,
-        out: &mut Outbox,
+        cx: Context<'_>,
         job: JobId,
         have: Option<u64>,
         limit: u64,
     ) {
         let Some(part) = self.parts.get_mut(&job) else { return };
         let before = part.outlet.base();
-        part.outlet.handle_room(have, limit, local.now_ms);
+        part.outlet.handle_room(have, limit, cx.local.now_ms);
         let (base, origin, here) = (part.outlet.base(), part.launch.origin, part.here);
         if base > before {
-            out.act(Action::ToStarter(job, Kind::Taken, 0, base.to_le_bytes().to_vec()));
+            cx.out.act(Action::ToStarter(job, Kind::Taken, 0, base.to_le_bytes().to_vec()));
         }
         if have.is_none() && here {
             // The origin may have nothing to wait for. Where its output begins, a starter of an earlier
             // incarnation says when it is back.
-            out.route(origin, Routed::Data { job, offset: base, start: base, bytes: Vec::new() });
+            cx.out.route(origin, Routed::Data { job, offset: base, start: base, bytes: Vec::new() });
         }
     }
 
@@ -36,16 +35,16 @@ impl Parts {
     }
 
     /// Output of a job goes on its way, as far as its origin has room. `false`: no more.
-    pub(in crate::core) fn send_output(&mut self, local: &LocalNode, out: &mut Outbox, job: JobId) -> bool {
+    pub(in crate::core) fn send_output(&mut self, cx: Context<'_>, job: JobId) -> bool {
         let Some(part) = self.parts.get_mut(&job) else { return false };
-        let Some((offset, bytes)) = part.outlet.poll(local.now_ms) else { return false };
+        let Some((offset, bytes)) = part.outlet.poll(cx.local.now_ms) else { return false };
         let (origin, start) = (part.launch.origin, part.outlet.base());
-        out.route(origin, Routed::Data { job, offset, start, bytes });
+        cx.out.route(origin, Routed::Data { job, offset, start, bytes });
         true
     }
 
     /// A starter whose output has room is listened to.
-    pub(in crate::core) fn listen(&mut self, out: &mut Outbox, job: JobId) {
+    pub(in crate::core) fn listen(&mut self, out: &Outbox, job: JobId) {
         let Some(part) = self.parts.get_mut(&job) else { return };
         let listens = part.alive && (part.outlet.has_room() || part.is_killed());
         if listens && std::mem::take(&mut part.ready) {
@@ -53,7 +52,7 @@ impl Parts {
         }
     }
 
-    pub(in crate::core) fn handle_input(&mut self, out: &mut Outbox, job: JobId, piece: u64, bytes: Vec<u8>) {
+    pub(in crate::core) fn handle_input(&mut self, out: &Outbox, job: JobId, piece: u64, bytes: Vec<u8>) {
         let Some(part) = self.parts.get_mut(&job).filter(|part| part.state.unbegun.is_none()) else {
             return;
         };
@@ -70,7 +69,7 @@ impl Parts {
         }
     }
 
-    pub(super) fn ack_input(&mut self, out: &mut Outbox, job: JobId) {
+    pub(super) fn ack_input(&mut self, out: &Outbox, job: JobId) {
         let Some(part) = self.parts.get(&job) else { return };
         let (origin, unwanted) = (part.launch.origin, part.unwanted || !part.alive);
         out.route(origin, Routed::InputTaken { job, piece: part.piece, unwanted });

@@ -27,7 +27,7 @@ fn two_jobs(nodes: &[usize]) -> (World, [usize; 2]) {
 
 /// Orders, by number, and states that go up now, by message.
 fn messages(core: &mut Core) -> Vec<(usize, Vec<State>)> {
-    core.relay.resend_all();
+    core.subsystems.relay.resend_all();
     assert!(core.flush_states());
     let mut messages = Vec::new();
     while let Some(action) = core.poll_action() {
@@ -86,7 +86,7 @@ fn starter_with_too_many_keys_ends_its_job() {
 fn keys_of_a_users_jobs_over_pmi_are_bounded_by_user() {
     let (mut world, [first, second]) = two_jobs(&[1, 2]);
     // The controller's owner has no bound.
-    world.core(0).local.config.owner = 2;
+    world.core(0).subsystems.local.config.owner = 2;
     let puts = (Kind::Fence, 1, vec![0; 1 << 20]);
     for (job, node) in JOBS.into_iter().flat_map(|job| [1, 2].map(|node| (job, node))) {
         world.send_as_starter(node, job, puts.clone());
@@ -111,15 +111,14 @@ fn starter_with_too_long_output_ends_its_job() {
 /// Views that go up of what the starters of both jobs see, by message, if they are asked for.
 fn views(core: &mut Core, number: u64, data_bytes: u64, view: &str) -> Vec<Vec<String>> {
     for job in JOBS {
-        let mut order = core.relay.order(job).expect("it runs there").clone();
+        let mut order = core.subsystems.relay.order(job).expect("it runs there").clone();
         (order.version, order.hold) = (order.version + 1, Some(Hold { number, data_bytes }));
-        core.relay.set_order(job, order);
+        core.subsystems.relay.set_order(job, order);
     }
     core.flush_orders();
     for job in JOBS {
         let payload = [&number.to_le_bytes(), view.as_bytes()].concat();
-        core.handle_event(Event::Starter(job, vec![(Kind::Held, 0, payload)]));
-        core.settle();
+        core.call(|it, out| it.handle_event(out, Event::Starter(job, vec![(Kind::Held, 0, payload)])));
     }
     let seen = |states: Vec<State>| -> Vec<String> {
         let held = states.into_iter().filter_map(|state| state.part.held);
@@ -144,10 +143,13 @@ fn message_room_for_snapshot_views() {
     }
     // What was not asked for is nothing.
     let payload = [&11_u64.to_le_bytes(), "{}".as_bytes()].concat();
-    core.handle_event(Event::Starter(JOBS[0], vec![(Kind::Held, 0, payload)]));
-    core.settle();
+    core.call(|it, out| it.handle_event(out, Event::Starter(JOBS[0], vec![(Kind::Held, 0, payload)])));
     assert_eq!(
-        core.relay.states(JOBS[0]).unwrap()[&core.local.me.unwrap()].held.as_ref().unwrap().number,
+        core.subsystems.relay.states(JOBS[0]).unwrap()[&core.subsystems.local.me.unwrap()]
+            .held
+            .as_ref()
+            .unwrap()
+            .number,
         10
     );
 }
@@ -157,12 +159,12 @@ fn orders_in_messages(environment: usize, keys: usize) -> Vec<usize> {
     let (mut world, _) = two_jobs(&[1, 2]);
     let core = world.core(1);
     for job in JOBS {
-        let mut order = core.relay.order(job).expect("it runs there").clone();
+        let mut order = core.subsystems.relay.order(job).expect("it runs there").clone();
         let mut launch = order.launch.as_deref().expect("it was told").clone();
         launch.environment = [("A".into(), Text::Utf8("x".repeat(environment)))].into_iter().collect();
         order.fence = Fence { number: 1, puts: vec![0; keys] }.into();
         (order.version, order.launch) = (order.version + 1, Some(launch.into()));
-        core.relay.set_order(job, order);
+        core.subsystems.relay.set_order(job, order);
     }
     messages(core).into_iter().map(|(orders, _)| orders).filter(|orders| *orders > 0).collect()
 }

@@ -50,7 +50,8 @@ impl World {
     }
 
     pub(super) fn check_files(&self) {
-        let Some(controller) = self.machines[0].core.as_ref().and_then(|core| core.controller.as_ref())
+        let Some(controller) =
+            self.machines[0].core.as_ref().and_then(|core| core.subsystems.controller.as_ref())
         else {
             return;
         };
