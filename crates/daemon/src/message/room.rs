@@ -2,10 +2,12 @@
 
 use tutti_protocol::pmi::share_bytes;
 use tutti_protocol::users::programs_bytes;
-use tutti_protocol::wire::{Ended, Program};
+use tutti_protocol::wire::{Ended, Program, Text};
 use tutti_snapshot::VIEWS_BYTES_MAX;
 
-use super::{Launch, Order, PartState, Text};
+use super::launch::Launch;
+use super::order::Order;
+use super::part::PartState;
 use crate::members::NodeId;
 
 /// Bytes of a message between daemons, at most: a longer one breaks the link.
