@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tutti_os::stderr::is_deceptive;
 use tutti_protocol::gpus::Gpus;
-use tutti_protocol::wire::{Cause, Counted, Ended, Inherits, Input, Program, Reached, Report, Used};
+use tutti_protocol::wire::{Cause, Counted, Input, Report, Used};
 use tutti_sched::fill_trial::PutOut;
 use tutti_shm::ticket::public_number;
 
@@ -13,28 +13,23 @@ use super::allocation;
 use super::answers::Requester;
 use super::stillness::Stuck;
 use super::waits::Waits;
-use crate::core::clocks::Clocks;
 use crate::members::{Members, NodeId};
 use crate::message::output::{OutputPlan, OutputState};
-use crate::message::{
-    Change, End, EndKind, Ending, Fence, JobEnd, JobId, JobState, Launch, Notice, Order, PartState, Phase,
-    Renewed, Run, SpawnOrder,
-};
+use crate::message::{Change, EndKind, Ending, JobId, JobState, Launch, Notice, Order, Run};
 
 mod again;
+mod ending;
+mod judging;
+mod kept;
 mod starting;
 
 pub(super) use again::mixed;
+pub(super) use kept::shorten;
 
 /// Signals of an order; older ones have long been handed on.
 const SIGNALS_MAX: usize = 16;
 /// Characters of a command that are listed.
 const COMMAND_CHARS: usize = 60;
-
-/// Lines of ranks and starters.
-const CAUSE_BYTES_MAX: usize = 1 << 10;
-/// A directory of a job that is over: no path is longer.
-const DIRECTORY_BYTES_MAX: usize = 4 << 10;
 
 /// Reports that a user was given of a part.
 #[derive(Clone, Copy, Debug, Default)]
@@ -233,19 +228,6 @@ impl JobRecord {
         }
     }
 
-    /// The job ends everywhere; the first who says so gives the status. Without an ender it is killed at
-    /// once, also one that ends itself.
-    pub(super) fn end_by(&mut self, ender: Option<NodeId>, status: u8) {
-        if self.order.run != Run::Kill {
-            self.order.run = Run::Kill;
-            self.ender = ender;
-            self.ends_well = ender.is_some() && status == 0;
-        } else if ender.is_none() {
-            self.ender = None;
-        }
-        self.record_status(status);
-    }
-
     /// Detaches a job that its front end has left alone: it outlives its origin, which awaits nobody.
     pub(super) fn detach(&mut self) {
         self.detached = true;
@@ -301,59 +283,6 @@ impl JobRecord {
         self.learn_clock();
     }
 
-    /// Records the first cause of its end: what follows is a consequence of that.
-    pub(super) fn record_cause(&mut self, kind: EndKind, text: String) {
-        self.way.mark(kind);
-        self.cause.get_or_insert(text);
-    }
-
-    /// The same, where a notice has said it, or is about to.
-    fn record_told_cause(&mut self, kind: EndKind, text: String, notice: usize) {
-        if self.cause.is_none() {
-            self.cause_notice = Some(notice as u64);
-        }
-        self.record_cause(kind, text);
-    }
-
-    /// Records the cause of its end, and warns its user of that with this line.
-    pub(super) fn warn_of_end(&mut self, kind: EndKind, cause: String, line: String) {
-        self.record_told_cause(kind, cause, self.notices.len());
-        self.report(Report::Warning(line));
-    }
-
-    /// How it ends for an origin, with what that is to have of each node.
-    pub(super) fn end_notice(&self, written: Vec<(NodeId, u64)>, counted: Option<Counted>) -> Notice {
-        let (status, cause, cause_report) = (self.status, self.cause.clone(), self.cause_notice);
-        Notice::End { status, written, cause, counted, cause_report }
-    }
-
-    /// In which way it ends, unless that is known.
-    pub(super) fn mark_end(&mut self, kind: EndKind) {
-        self.way.mark(kind);
-    }
-
-    /// A user ends it.
-    pub(super) fn record_cancel(&mut self, uid: u32, text: String) {
-        self.way.cancel(uid);
-        self.cause.get_or_insert(text);
-    }
-
-    /// A user has sent a signal that is to end it.
-    pub(super) fn record_ending_signal(&mut self, uid: u32, text: String) {
-        self.ended_by = Some((text, uid));
-    }
-
-    /// How it has ended, when it is over.
-    pub(super) fn how_ended(&self) -> Option<JobEnd> {
-        self.over.then(|| self.way.end(self.status))
-    }
-
-    pub(super) fn record_status(&mut self, status: u8) {
-        if self.status == 0 && !self.ends_well {
-            self.status = status;
-        }
-    }
-
     pub(super) fn signal(&mut self, signal: u32) {
         self.signals += 1;
         self.order.signals.push((self.signals, signal));
@@ -403,50 +332,10 @@ impl JobRecord {
         }
     }
 
-    /// The node is lost whose files it writes to: what it wrote is kept a while for a daemon that comes back.
-    pub(super) fn waits_for_origin(&mut self, now_ms: u64, keep_ms: u64) -> bool {
-        let has_files = self.launch.output.is_some() && !self.launch.enrolled;
-        if self.absence == Absence::None {
-            self.absence = Absence::Until(now_ms + keep_ms);
-        }
-        has_files && matches!(self.absence, Absence::Until(until_ms) if now_ms < until_ms)
-    }
-
-    /// Fails a job that has ended, or is about to, and whose output is nowhere: it has not ended well.
-    pub(super) fn fail_late(&mut self, text: String) {
-        self.record_cause(EndKind::Failed, text);
-        self.ends_well = false;
-        self.record_status(1);
-    }
-
-    /// Ends the wait for the origin.
-    pub(super) fn lose_origin(&mut self, origin: &str) {
-        self.absence = Absence::Final;
-        if self.launch.output.is_some() {
-            let text = format!(
-                "node {origin}, where the job was submitted, did not come back: the end of the output is lost"
-            );
-            self.output.trouble.get_or_insert(text);
-        }
-    }
-
     /// The files of its output, for people.
     pub(super) fn shown_output(&self) -> Vec<String> {
         let launch = &self.launch;
         launch.output.as_ref().map_or_else(Vec::new, |output| output.shown(self.id, &launch.directory))
-    }
-
-    /// Whether it is over, and its output is in its files.
-    pub(super) fn is_done(&self) -> bool {
-        self.done
-    }
-
-    /// Whether that is new.
-    pub(super) fn poll_done(&mut self) -> bool {
-        let is_received = || self.order.forget || self.received >= self.notices.len() as u64;
-        let is_written = || self.absence == Absence::Final || is_received();
-        let done = self.over && (self.launch.output.is_none() || is_written());
-        done && !std::mem::replace(&mut self.done, true)
     }
 
     /// Use of its processes, when it is over and that is known.
@@ -468,283 +357,6 @@ impl JobRecord {
     pub(super) fn set_launch(&mut self, launch: Launch) {
         self.launch = Arc::new(launch);
         self.order.launch = Some(Arc::clone(&self.launch));
-    }
-
-    /// Whether nobody may do anything to it that is not the job's own end.
-    pub(super) fn is_ending(&self) -> bool {
-        self.over || self.order.run == Run::Kill
-    }
-
-    /// Whether it is over, or all of it is being killed: nothing of it may go on by itself.
-    pub(super) fn is_killed(&self) -> bool {
-        self.over || self.order.run == Run::Kill && self.ender.is_none()
-    }
-
-    /// A job without parts stands still and ends by word alone.
-    fn judge_waiting(&mut self, wall_ms: u64) {
-        if self.order.run == Run::Stop && !std::mem::replace(&mut self.reported_suspended, true) {
-            self.report(Report::Suspended);
-        }
-        if self.order.run == Run::Kill && !self.over {
-            self.over = true;
-            self.ended_ms = Some(wall_ms);
-            self.report_end(Vec::new());
-        }
-    }
-
-    /// True when parts say what their ranks have newly put over PMI.
-    pub(super) fn has_new_puts(&self, states: &BTreeMap<NodeId, PartState>) -> bool {
-        states.values().any(|part| part.fence.number > self.order.fence.number)
-    }
-
-    /// All ranks are in a barrier of PMI: all nodes get what has been put, as long as there is room.
-    fn judge_fence(&mut self, parts: &[Option<&PartState>], puts_bytes_max: usize) {
-        let next = self.order.fence.number + 1;
-        if self.is_ending() || !parts.iter().all(|part| part.is_some_and(|part| part.fence.number == next)) {
-            return;
-        }
-        let puts: Vec<u8> = parts.iter().flatten().flat_map(|part| part.fence.puts.iter().copied()).collect();
-        if puts.len() <= puts_bytes_max {
-            return self.order.fence = Arc::new(Fence { number: next, puts });
-        }
-        let text = format!(
-            "what the ranks have put over PMI takes {} bytes, and your other jobs leave room for {puts_bytes_max}",
-            puts.len()
-        );
-        let line = format!("{text}; the job is ended");
-        self.warn_of_end(EndKind::Failed, text, line);
-        self.end_by(None, 1);
-    }
-
-    /// Makes what is to be of what the parts say. Ranks may have put so much over PMI. A job is not over
-    /// before its steps are.
-    pub(super) fn judge(
-        &mut self,
-        states: &BTreeMap<NodeId, PartState>,
-        now: Clocks,
-        (puts_bytes_max, has_steps): (usize, bool),
-    ) {
-        let wall_ms = now.wall_ms;
-        if self.queued.is_some() {
-            return self.judge_waiting(wall_ms);
-        }
-        for (node, part) in states {
-            self.handle_part(*node, part);
-            if let Some(incarnation) = part.unbegun {
-                self.renew(*node, incarnation);
-            }
-        }
-        let parts: Vec<Option<&PartState>> = self
-            .launch
-            .nodes
-            .iter()
-            .filter(|node| !self.lost.contains(node))
-            .map(|node| states.get(node))
-            .collect();
-        let all = |phase| parts.iter().all(|part| part.is_some_and(|part| part.phase >= phase));
-        let whole = self.lost.is_empty();
-        if whole && all(Phase::Ready) && self.order.peers.is_none() && !self.is_ending() {
-            self.order.peers = Some(Reached::of_all(parts.iter().flatten().map(|part| &part.reached)));
-        }
-        if whole && all(Phase::Running) && !self.reported_started && !self.is_ending() {
-            self.reported_started = true;
-            self.record_start(now);
-            self.pids = self.launch.nodes.iter().map(|node| (*node, states[node].pids.clone())).collect();
-            let pids = parts.iter().flatten().flat_map(|part| part.pids.clone()).collect();
-            let cores = parts.iter().flatten().flat_map(|part| part.cores.clone()).collect();
-            self.report(Report::Started { pids, cores });
-        }
-        let suspended = self.order.run == Run::Stop
-            && parts.iter().all(|part| part.is_some_and(|part| part.suspended || part.phase >= Phase::Left));
-        if suspended && !std::mem::replace(&mut self.reported_suspended, true) {
-            self.report(Report::Suspended);
-        }
-        if whole {
-            self.judge_fence(&parts, puts_bytes_max);
-        }
-        if whole && parts.len() > 1 {
-            self.order_ranks(&parts);
-        }
-        if whole && self.reported_started {
-            let grown = |(node, pids): &mut (NodeId, Vec<u32>)| {
-                let known = states.get(node).filter(|part| part.pids.len() > pids.len());
-                known.into_iter().for_each(|part| pids.clone_from(&part.pids));
-            };
-            self.pids.iter_mut().for_each(grown);
-        }
-        self.order.leave |= self.is_left(&parts);
-        if all(Phase::Over) && !self.over && !has_steps {
-            self.over = true;
-            self.ended_ms = Some(wall_ms);
-            let statuses: Vec<u8> = parts.iter().flatten().map(|part| part.status).collect();
-            statuses.into_iter().for_each(|status| self.record_status(status));
-            if let Some((text, uid)) = self.ended_by.take().filter(|_| self.status != 0) {
-                self.record_cancel(uid, text);
-            }
-        }
-        if self.over {
-            let nodes = self.launch.nodes.iter().filter(|node| !self.lost.contains(node));
-            self.report_end(nodes.filter_map(|node| Some((*node, states.get(node)?.written?))).collect());
-        }
-        if self.order.run == Run::Kill {
-            let (by, by_user) = (self.ender, self.by_user);
-            self.order.end = Some(End { by, status: self.status, by_user, way: self.way });
-        }
-    }
-
-    /// No rank is left on any node, and none is asked for: a part gets ranks by the next order alone, and
-    /// only one that has ranks, or waits for an order, can cause one.
-    fn is_left(&self, parts: &[Option<&PartState>]) -> bool {
-        let SpawnOrder { number, ended, .. } = *self.order.spawn;
-        let is_empty = |part: &PartState| ended == number && part.empty == Some(number);
-        parts.iter().all(|part| part.is_some_and(|part| part.phase >= Phase::Left || is_empty(part)))
-    }
-
-    /// Ranks that others have asked for: when it is known of all nodes how the last ones began, it is said to
-    /// all, and the next ones are ordered.
-    fn order_ranks(&mut self, parts: &[Option<&PartState>]) {
-        let known = |number| parts.iter().all(|part| part.is_some_and(|part| part.spawned.number == number));
-        let SpawnOrder { number, ended, .. } = *self.order.spawn;
-        if ended < number && known(number) {
-            let spawn = Arc::make_mut(&mut self.order.spawn);
-            spawn.ended = number;
-            spawn.outcomes =
-                parts.iter().flatten().flat_map(|part| part.spawned.puts.iter().copied()).collect();
-        }
-        let SpawnOrder { number, ended, ref asked, .. } = *self.order.spawn;
-        let of_place = |place: usize| asked.get(place).copied().unwrap_or(0);
-        let next = (0..parts.len())
-            .find(|place| parts[*place].is_some_and(|part| part.ask.number > of_place(*place)));
-        if ended == number
-            && !self.order.leave
-            && !self.is_ending()
-            && let Some((place, part)) = next.and_then(|place| Some((place, parts[place]?)))
-        {
-            let spawn = Arc::make_mut(&mut self.order.spawn);
-            spawn.asked.resize(parts.len(), 0);
-            spawn.asked[place] = part.ask.number;
-            (spawn.number, spawn.by, spawn.ask) = (number + 1, place as u32, part.ask.puts.clone());
-        }
-    }
-
-    /// Ranks that were started since it began.
-    pub(super) fn later_ranks(&self) -> u64 {
-        let pids: usize = self.pids.iter().map(|(_, pids)| pids.len()).sum();
-        (pids as u64).saturating_sub(self.launch.job.ranks())
-    }
-
-    /// A part whose daemon died before it began it begins with the one that is there now, unless the job ran
-    /// for an earlier controller: then it may be one that was over.
-    fn renew(&mut self, node: NodeId, incarnation: u64) {
-        let Some((named, before)) = self.order.incarnation(&self.launch, node).filter(|_| !self.is_ending())
-        else {
-            return;
-        };
-        if !self.chosen || self.order.peers.is_some() {
-            self.end_by(Some(node), 1);
-            self.mark_end(EndKind::NodeLost);
-            self.report(Report::Refused("a daemon died before it began its part; the job is ended".into()));
-        } else if named != incarnation {
-            self.order.renewed.retain(|renewed| renewed.node != node);
-            self.order.renewed.push(Renewed { node, incarnation, before: before + 1 });
-        }
-    }
-
-    /// The end, with what the origin is to have of each node; said again when a node has been lost since.
-    pub(super) fn report_end(&mut self, written: Vec<(NodeId, u64)>) {
-        if self.written.as_ref() != Some(&written) {
-            let counted = self.counted.values().copied().reduce(|mut all, part| {
-                all.add(&part);
-                all
-            });
-            self.notices.push(self.end_notice(written.clone(), counted));
-            self.written = Some(written);
-        }
-    }
-
-    /// Drops what the list does not need: what its user has said at length, and what became of each rank, is
-    /// not kept.
-    pub(super) fn shed(&mut self) {
-        let ranks = self.launch.job.ranks();
-        let mut launch = Launch::clone(&self.launch);
-        launch.environment.clear();
-        launch.groups = Vec::new();
-        launch.set_demand(None);
-        // The names of its output are shown below it.
-        if launch.directory.as_bytes().len() > DIRECTORY_BYTES_MAX {
-            launch.directory = "".into();
-        }
-        launch.job.programs.truncate(1);
-        for program in &mut launch.job.programs {
-            *program = Program {
-                file: "".into(),
-                arguments: Vec::new(),
-                // No job has more.
-                ranks: u32::try_from(ranks).unwrap_or(u32::MAX),
-                directory: None,
-                inherits: Inherits::All,
-                variables: Vec::new(),
-            };
-        }
-        self.launch = Arc::new(launch);
-        (self.order.launch, self.order.peers, self.order.stuck) = (None, None, None);
-        (self.order.fence, self.order.signals) = (Arc::default(), Vec::new());
-        self.order.spawn = Arc::default();
-        (self.notices, self.received) = (Vec::new(), 0);
-        (self.reported, self.reported_left, self.left) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
-        self.counted = BTreeMap::new();
-        self.cause.iter_mut().for_each(|text| shorten(text, CAUSE_BYTES_MAX));
-    }
-
-    /// Memory that it takes when it is over, about.
-    pub(super) fn held_bytes(&self) -> usize {
-        let output: usize = self
-            .launch
-            .output
-            .iter()
-            .flat_map(|output| output.out.iter().chain(&output.errors))
-            .map(|name| name.as_bytes().len())
-            .sum();
-        let texts = self.command.len() + self.cause.as_ref().map_or(0, String::len) + output;
-        size_of::<Self>() + size_of::<Launch>() + texts + self.launch.memory_bytes_held()
-    }
-
-    /// Takes in what one part says.
-    fn handle_part(&mut self, node: NodeId, part: &PartState) {
-        self.counted.extend(part.counted().map(|counted| (node, counted)));
-        if part.phase >= Phase::Left && self.reported_left.insert(node) {
-            self.left.push((node, part.status));
-        }
-        if let Some(status) = part.ending {
-            self.end_by(Some(node), status);
-        }
-        // Of a node that was lost the user has been told so, whatever it says should it come back.
-        let is_news = !self.by_user && self.ender == Some(node) && !self.lost.contains(&node);
-        let reported = self.reported.get(&node).copied().unwrap_or_default();
-        part.warnings
-            .iter()
-            .skip(reported.warnings)
-            .for_each(|text| self.report(Report::Warning(text.clone())));
-        let new: Vec<Ended> = part.ended.iter().skip(reported.ended).copied().collect();
-        for ended in new {
-            self.record_status(ended.cause.status());
-            if let Cause::Signal { signal, .. } = ended.cause
-                && self.status == ended.cause.status()
-            {
-                self.way.kill(signal);
-            }
-            if is_news {
-                self.report(Report::Ended(ended));
-            }
-        }
-        if let Some(text) = part.refused.clone().filter(|_| is_news && !reported.ending) {
-            self.report(Report::Refused(text));
-        }
-        if reported.put_out != part.put_out && part.phase < Phase::Left {
-            self.fillings.push((node, part.put_out));
-        }
-        let (warnings, ended, ending) = (part.warnings.len(), part.ended.len(), part.ending.is_some());
-        self.reported.insert(node, Reported { warnings, ended, ending, put_out: part.put_out });
     }
 }
 
@@ -793,31 +405,5 @@ pub(super) fn command(launch: &Launch) -> String {
     match text.char_indices().nth(COMMAND_CHARS) {
         Some((at, _)) => format!("{}...", &text[..at]),
         None => text,
-    }
-}
-
-/// Cuts a text that is longer.
-pub(super) fn shorten(text: &mut String, bytes_max: usize) {
-    if text.len() > bytes_max {
-        text.truncate(text.floor_char_boundary(bytes_max));
-        text.push_str("...");
-        text.shrink_to_fit();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_cut_between_characters() {
-        let cut = |text: &str, bytes| {
-            let mut text = text.to_owned();
-            shorten(&mut text, bytes);
-            text
-        };
-        assert_eq!(cut("short", 5), "short");
-        assert_eq!(cut("longer", 4), "long...");
-        assert_eq!(cut("\u{e4}\u{e4}\u{e4}", 3), "\u{e4}...");
     }
 }

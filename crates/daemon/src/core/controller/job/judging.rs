@@ -1,0 +1,221 @@
+//! Judgement of a job: what its parts say becomes what is to be with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tutti_protocol::wire::{Cause, Ended, Reached, Report};
+
+use super::{JobRecord, Reported};
+use crate::core::clocks::Clocks;
+use crate::members::NodeId;
+use crate::message::{End, EndKind, Fence, PartState, Phase, Renewed, Run, SpawnOrder};
+
+impl JobRecord {
+    /// Makes what is to be of what the parts say. Ranks may have put so much over PMI. A job is not over
+    /// before its steps are.
+    pub(in crate::core::controller) fn judge(
+        &mut self,
+        states: &BTreeMap<NodeId, PartState>,
+        now: Clocks,
+        (puts_bytes_max, has_steps): (usize, bool),
+    ) {
+        let wall_ms = now.wall_ms;
+        if self.queued.is_some() {
+            return self.judge_waiting(wall_ms);
+        }
+        for (node, part) in states {
+            self.handle_part(*node, part);
+            if let Some(incarnation) = part.unbegun {
+                self.renew(*node, incarnation);
+            }
+        }
+        let parts: Vec<Option<&PartState>> = self
+            .launch
+            .nodes
+            .iter()
+            .filter(|node| !self.lost.contains(node))
+            .map(|node| states.get(node))
+            .collect();
+        let all = |phase| parts.iter().all(|part| part.is_some_and(|part| part.phase >= phase));
+        let whole = self.lost.is_empty();
+        if whole && all(Phase::Ready) && self.order.peers.is_none() && !self.is_ending() {
+            self.order.peers = Some(Reached::of_all(parts.iter().flatten().map(|part| &part.reached)));
+        }
+        if whole && all(Phase::Running) && !self.reported_started && !self.is_ending() {
+            self.reported_started = true;
+            self.record_start(now);
+            self.pids = self.launch.nodes.iter().map(|node| (*node, states[node].pids.clone())).collect();
+            let pids = parts.iter().flatten().flat_map(|part| part.pids.clone()).collect();
+            let cores = parts.iter().flatten().flat_map(|part| part.cores.clone()).collect();
+            self.report(Report::Started { pids, cores });
+        }
+        let suspended = self.order.run == Run::Stop
+            && parts.iter().all(|part| part.is_some_and(|part| part.suspended || part.phase >= Phase::Left));
+        if suspended && !std::mem::replace(&mut self.reported_suspended, true) {
+            self.report(Report::Suspended);
+        }
+        if whole {
+            self.judge_fence(&parts, puts_bytes_max);
+        }
+        if whole && parts.len() > 1 {
+            self.order_ranks(&parts);
+        }
+        if whole && self.reported_started {
+            let grown = |(node, pids): &mut (NodeId, Vec<u32>)| {
+                let known = states.get(node).filter(|part| part.pids.len() > pids.len());
+                known.into_iter().for_each(|part| pids.clone_from(&part.pids));
+            };
+            self.pids.iter_mut().for_each(grown);
+        }
+        self.order.leave |= self.is_left(&parts);
+        if all(Phase::Over) && !self.over && !has_steps {
+            self.over = true;
+            self.ended_ms = Some(wall_ms);
+            let statuses: Vec<u8> = parts.iter().flatten().map(|part| part.status).collect();
+            statuses.into_iter().for_each(|status| self.record_status(status));
+            if let Some((text, uid)) = self.ended_by.take().filter(|_| self.status != 0) {
+                self.record_cancel(uid, text);
+            }
+        }
+        if self.over {
+            let nodes = self.launch.nodes.iter().filter(|node| !self.lost.contains(node));
+            self.report_end(nodes.filter_map(|node| Some((*node, states.get(node)?.written?))).collect());
+        }
+        if self.order.run == Run::Kill {
+            let (by, by_user) = (self.ender, self.by_user);
+            self.order.end = Some(End { by, status: self.status, by_user, way: self.way });
+        }
+    }
+
+    /// A job without parts stands still and ends by word alone.
+    fn judge_waiting(&mut self, wall_ms: u64) {
+        if self.order.run == Run::Stop && !std::mem::replace(&mut self.reported_suspended, true) {
+            self.report(Report::Suspended);
+        }
+        if self.order.run == Run::Kill && !self.over {
+            self.over = true;
+            self.ended_ms = Some(wall_ms);
+            self.report_end(Vec::new());
+        }
+    }
+
+    /// All ranks are in a barrier of PMI: all nodes get what has been put, as long as there is room.
+    fn judge_fence(&mut self, parts: &[Option<&PartState>], puts_bytes_max: usize) {
+        let next = self.order.fence.number + 1;
+        if self.is_ending() || !parts.iter().all(|part| part.is_some_and(|part| part.fence.number == next)) {
+            return;
+        }
+        let puts: Vec<u8> = parts.iter().flatten().flat_map(|part| part.fence.puts.iter().copied()).collect();
+        if puts.len() <= puts_bytes_max {
+            return self.order.fence = Arc::new(Fence { number: next, puts });
+        }
+        let text = format!(
+            "what the ranks have put over PMI takes {} bytes, and your other jobs leave room for {puts_bytes_max}",
+            puts.len()
+        );
+        let line = format!("{text}; the job is ended");
+        self.warn_of_end(EndKind::Failed, text, line);
+        self.end_by(None, 1);
+    }
+
+    /// True when parts say what their ranks have newly put over PMI.
+    pub(in crate::core::controller) fn has_new_puts(&self, states: &BTreeMap<NodeId, PartState>) -> bool {
+        states.values().any(|part| part.fence.number > self.order.fence.number)
+    }
+
+    /// No rank is left on any node, and none is asked for: a part gets ranks by the next order alone, and
+    /// only one that has ranks, or waits for an order, can cause one.
+    fn is_left(&self, parts: &[Option<&PartState>]) -> bool {
+        let SpawnOrder { number, ended, .. } = *self.order.spawn;
+        let is_empty = |part: &PartState| ended == number && part.empty == Some(number);
+        parts.iter().all(|part| part.is_some_and(|part| part.phase >= Phase::Left || is_empty(part)))
+    }
+
+    /// Ranks that others have asked for: when it is known of all nodes how the last ones began, it is said to
+    /// all, and the next ones are ordered.
+    fn order_ranks(&mut self, parts: &[Option<&PartState>]) {
+        let known = |number| parts.iter().all(|part| part.is_some_and(|part| part.spawned.number == number));
+        let SpawnOrder { number, ended, .. } = *self.order.spawn;
+        if ended < number && known(number) {
+            let spawn = Arc::make_mut(&mut self.order.spawn);
+            spawn.ended = number;
+            spawn.outcomes =
+                parts.iter().flatten().flat_map(|part| part.spawned.puts.iter().copied()).collect();
+        }
+        let SpawnOrder { number, ended, ref asked, .. } = *self.order.spawn;
+        let of_place = |place: usize| asked.get(place).copied().unwrap_or(0);
+        let next = (0..parts.len())
+            .find(|place| parts[*place].is_some_and(|part| part.ask.number > of_place(*place)));
+        if ended == number
+            && !self.order.leave
+            && !self.is_ending()
+            && let Some((place, part)) = next.and_then(|place| Some((place, parts[place]?)))
+        {
+            let spawn = Arc::make_mut(&mut self.order.spawn);
+            spawn.asked.resize(parts.len(), 0);
+            spawn.asked[place] = part.ask.number;
+            (spawn.number, spawn.by, spawn.ask) = (number + 1, place as u32, part.ask.puts.clone());
+        }
+    }
+
+    /// Ranks that were started since it began.
+    pub(in crate::core::controller) fn later_ranks(&self) -> u64 {
+        let pids: usize = self.pids.iter().map(|(_, pids)| pids.len()).sum();
+        (pids as u64).saturating_sub(self.launch.job.ranks())
+    }
+
+    /// A part whose daemon died before it began it begins with the one that is there now, unless the job ran
+    /// for an earlier controller: then it may be one that was over.
+    fn renew(&mut self, node: NodeId, incarnation: u64) {
+        let Some((named, before)) = self.order.incarnation(&self.launch, node).filter(|_| !self.is_ending())
+        else {
+            return;
+        };
+        if !self.chosen || self.order.peers.is_some() {
+            self.end_by(Some(node), 1);
+            self.mark_end(EndKind::NodeLost);
+            self.report(Report::Refused("a daemon died before it began its part; the job is ended".into()));
+        } else if named != incarnation {
+            self.order.renewed.retain(|renewed| renewed.node != node);
+            self.order.renewed.push(Renewed { node, incarnation, before: before + 1 });
+        }
+    }
+
+    /// Takes in what one part says.
+    fn handle_part(&mut self, node: NodeId, part: &PartState) {
+        self.counted.extend(part.counted().map(|counted| (node, counted)));
+        if part.phase >= Phase::Left && self.reported_left.insert(node) {
+            self.left.push((node, part.status));
+        }
+        if let Some(status) = part.ending {
+            self.end_by(Some(node), status);
+        }
+        // Of a node that was lost the user has been told so, whatever it says should it come back.
+        let is_news = !self.by_user && self.ender == Some(node) && !self.lost.contains(&node);
+        let reported = self.reported.get(&node).copied().unwrap_or_default();
+        part.warnings
+            .iter()
+            .skip(reported.warnings)
+            .for_each(|text| self.report(Report::Warning(text.clone())));
+        let new: Vec<Ended> = part.ended.iter().skip(reported.ended).copied().collect();
+        for ended in new {
+            self.record_status(ended.cause.status());
+            if let Cause::Signal { signal, .. } = ended.cause
+                && self.status == ended.cause.status()
+            {
+                self.way.kill(signal);
+            }
+            if is_news {
+                self.report(Report::Ended(ended));
+            }
+        }
+        if let Some(text) = part.refused.clone().filter(|_| is_news && !reported.ending) {
+            self.report(Report::Refused(text));
+        }
+        if reported.put_out != part.put_out && part.phase < Phase::Left {
+            self.fillings.push((node, part.put_out));
+        }
+        let (warnings, ended, ending) = (part.warnings.len(), part.ended.len(), part.ending.is_some());
+        self.reported.insert(node, Reported { warnings, ended, ending, put_out: part.put_out });
+    }
+}
