@@ -9,11 +9,16 @@ use tutti_tests::{Ran, Scratch, program, root};
 
 use crate::harness::LIMIT;
 
+#[path = "../../crates/cli/src/options/foreign.rs"]
+mod foreign;
+#[path = "../../crates/cli/src/options/keys.rs"]
+#[allow(dead_code, reason = "the command decides by it")]
+mod keys;
 #[path = "../../crates/cli/src/options/table.rs"]
 #[allow(dead_code, reason = "its help is for the command")]
 mod table;
 
-use table::{Launcher, OPTIONS, Spec};
+use keys::{Launcher, Spec};
 
 /// Effect of an option on a command.
 #[derive(Clone, Copy)]
@@ -274,9 +279,9 @@ fn tests() -> BTreeSet<String> {
 fn every_option_of_every_command_is_done_or_said() {
     let (tests, scratch) = (tests(), Scratch::new("every-option"));
     for (name, _) in FATES {
-        assert!(OPTIONS.iter().any(|option| option.names[0] == *name), "there is no option {name} any more");
+        assert!(table::all().any(|option| option.names[0] == *name), "there is no option {name} any more");
     }
-    for option in OPTIONS {
+    for option in table::all() {
         let name = option.names[0];
         let fates = FATES.iter().find(|(known, _)| *known == name);
         let (_, fates) = fates.unwrap_or_else(|| panic!("what is done with {name} is not said here"));

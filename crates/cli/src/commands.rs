@@ -1,58 +1,43 @@
 //! The commands of `tutti` that ask the cluster something, or do something to a job.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use serde_json::json;
-use tutti_os::stderr::{escape_control, print_line};
-use tutti_protocol::array::{Array, ArrayTask};
+use tutti_client::filter::Filter;
+use tutti_client::job_name::JobName;
+use tutti_client::{at, states};
+use tutti_os::stderr::print_line;
 use tutti_protocol::daemon_options::complaint;
-use tutti_protocol::paths;
-use tutti_protocol::public::PublicRow;
-use tutti_protocol::settings::version_text;
-use tutti_protocol::users::SuspendedBy;
-use tutti_protocol::{size, time_limit};
-use tutti_snapshot::Deadlock;
 
-use tutti_client::at;
-
-use crate::cluster::{self, Answer, Control, FreezeMethod, JobId, JobRow, JobState, NodeRow, Request};
+use crate::cluster::{Control, Request};
 use crate::completion::{self, Completed, Shell};
 use crate::manual::{self, Page};
 use crate::options::{self, Launcher};
 use crate::{
-    board, configuration, doctor, dsm_report, front, machine, output, page, signals, simulate, snapshot,
-    stdout, timeline, trace_op, up,
+    board, configuration, doctor, dsm_report, front, machine, page, signals, simulate, snapshot, stdout,
+    timeline, trace_op, up,
 };
-use tutti_client::filter::Filter;
-use tutti_client::job_name::JobName;
-use tutti_client::moments::{elapsed, instant};
-use tutti_client::table::aligned;
-use tutti_client::{history, others, states, users};
 
 mod account;
 mod advise;
+mod answer;
 mod change;
 mod drain;
 mod follow;
+mod jobs;
 mod logs;
+mod nodes;
 mod past;
 mod selection;
 mod services;
 mod shares;
+mod status;
+mod submit;
 mod top;
+mod wait;
 mod why;
-
-/// Characters of another user's command that are shown, as of one's own.
-const COMMAND_CHARS: usize = 60;
-/// Exit status of `tutti wait` for a job whose status is not known, as `wait` of shells has it.
-const UNKNOWN_STATUS: u8 = 127;
-
-/// Text for a user whose daemon gives an answer that this command does not know.
-const OTHER_VERSION: &str = "the daemon is of another version";
 
 /// Text of `tutti version`.
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
@@ -366,7 +351,7 @@ pub fn is_of_this_machine(name: &str) -> bool {
 /// Runs a command.
 pub fn run(name: &str, arguments: Vec<OsString>) -> ExitCode {
     if name == "submit" {
-        return submit(&arguments);
+        return submit::run(&arguments);
     }
     let words = [OsString::from("tutti"), name.into()].into_iter().chain(arguments);
     let command = match Line::try_parse_from(words) {
@@ -396,23 +381,20 @@ fn perform(command: Command) -> Result<ExitCode, String> {
             past::run(&past, &Filter { user, state, name }, json)
         }
         Command::Ps { user, state, name, json, watch: true, .. } => {
-            follow::run(&Filter { user, state, name }, json, print_jobs)
+            follow::run(&Filter { user, state, name }, json, jobs::print_jobs)
         }
         Command::Ps { all, user, state, name, long, json, others, .. } => {
             let filter = Filter { user, state, name };
-            if long { shares::list(all, &filter) } else { ps(all, &filter, json, others) }
+            if long { shares::list(all, &filter) } else { jobs::ps(all, &filter, json, others) }
         }
         Command::Top(_) => top::run(),
         Command::Prices { json } => shares::prices(json),
         Command::Advise { json } => advise::run(json),
-        Command::Wait { jobs } => Ok(wait(&jobs)),
-        Command::Status { job, json } => status(job.resolve()?, json),
+        Command::Wait { jobs } => Ok(wait::run(&jobs)),
+        Command::Status { job, json } => status::run(job.resolve()?, json),
         Command::Account(options) => account::run(&options),
         Command::Why { job } => why::run(job.resolve()?),
-        Command::Nodes { json } => match cluster::request(&Request::Nodes)?.0 {
-            Answer::Nodes(rows) => show(&rows, json, print_nodes),
-            _ => Err("the daemon is of another version".into()),
-        },
+        Command::Nodes { json } => nodes::run(json),
         Command::Drain { nodes, why } => {
             Ok(drain::run("drain", &nodes, |node| Request::Drain(node, why.clone())))
         }
@@ -462,452 +444,6 @@ fn perform(command: Command) -> Result<ExitCode, String> {
     }
 }
 
-fn submit(arguments: &[OsString]) -> ExitCode {
-    if let Some(target) = at::target() {
-        return submit_at(&target, arguments);
-    }
-    let front::Submission { submit, in_json, origin } = match front::submission(arguments) {
-        Ok(submission) => submission,
-        Err(status) => return status,
-    };
-    if let Err(text) = front::start_daemon_if_missing() {
-        print_line(format_args!("tutti submit: {text}"));
-        return ExitCode::FAILURE;
-    }
-    let answer = cluster::request(&Request::Submit(Box::new(submit))).map(|(answer, _)| answer);
-    if let (Ok(Answer::Job(job)), Some(origin)) = (&answer, &origin) {
-        origin.follow(*job);
-    }
-    report_number(answer, in_json)
-}
-
-/// Submits on another host, where the command line is read.
-fn submit_at(target: &str, arguments: &[OsString]) -> ExitCode {
-    let in_json = match options::parse_as(arguments, Launcher::Submit) {
-        Ok(options::Request::Run(options)) => options.beside.json,
-        Ok(_) => return front::submission(arguments).map_or_else(|status| status, |_| ExitCode::SUCCESS),
-        Err(_) => false,
-    };
-    let start = front::start_of(arguments, at::Launcher::Submit);
-    report_number(start.and_then(|start| cluster::start_at(target, start)), in_json)
-}
-
-fn report_number(answer: Result<Answer, String>, in_json: bool) -> ExitCode {
-    match answer {
-        Ok(Answer::Job(job)) if in_json => stdout::print(Some(format!("{}\n", json!({ "job": job }))), ""),
-        Ok(Answer::Job(job)) => stdout::print(Some(format!("job {job}\n")), ""),
-        Ok(_) => stdout::print(None, "the daemon is of another version"),
-        Err(text) => {
-            print_line(format_args!("tutti submit: {text}"));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Where there is no daemon, nothing runs.
-fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitCode, String> {
-    let all = all || filter.state.iter().any(|state| state == "over");
-    filter.check()?;
-    // Whoever names a socket or a host means a daemon.
-    let is_at = at::target().is_some();
-    let answer = if (paths::is_named() || is_at) && !all {
-        Some(cluster::request(&Request::Jobs { all })?.0)
-    } else {
-        cluster::request_if_running(&Request::Jobs { all })?
-    };
-    let is_alone = answer.is_none();
-    let mut others = if is_at || json && !with_others { Vec::new() } else { others::jobs() };
-    // One that leaves removes its socket. One that has died leaves it there, and perhaps jobs that run: an
-    // empty table would deny them.
-    let has_died = || paths::socket().exists() || paths::on_demand().join(paths::SOCKET).exists();
-    if is_alone && !all && others.is_empty() && has_died() {
-        cluster::request(&Request::Jobs { all })?;
-    }
-    let mut rows = match answer {
-        None => Vec::new(),
-        Some(Answer::Jobs(rows)) => rows,
-        Some(_) => return Err("the daemon is of another version".into()),
-    };
-    if all && !is_at {
-        // What the daemon knows of itself is newer.
-        let mut before = history::of_node(is_alone);
-        before.retain(|old| rows.iter().all(|row| row.job != old.job));
-        rows.extend(before);
-        rows.sort_by_key(|row| row.job);
-    }
-    // Root's daemon has listed them already.
-    others.retain(|other| rows.iter().all(|row| (row.uid, row.job.0) != (other.uid, other.job)));
-    rows.retain(|row| filter.takes(states::of(row), &row.name, row.uid));
-    others.retain(|other| filter.takes(states::word(other.state), "", other.uid));
-    if !json {
-        return Ok(stdout::print(Some(print_jobs(&rows, &others)), ""));
-    }
-    let own = rows.iter().map(|row| serde_json::to_value(row).expect("rows are serialisable"));
-    let theirs = others.iter().map(|other| {
-        let mut value = serde_json::to_value(other).expect("rows are serialisable");
-        value["job"] = json!(number_of(other));
-        value
-    });
-    show(&own.chain(theirs).collect::<Vec<_>>(), true, |_| String::new())
-}
-
-/// The number of another user's job: no own number looks like it.
-fn number_of(other: &PublicRow) -> String {
-    format!("{}/{}", users::name(other.uid), other.job)
-}
-
-/// A job that the daemon knows, else one of the log.
-fn status(job: JobId, json: bool) -> Result<ExitCode, String> {
-    let answer = cluster::request_if_running(&Request::Job(job));
-    let is_alone = matches!(answer, Ok(None));
-    match answer {
-        Ok(Some(Answer::Jobs(rows))) => return show(&rows, json, print_status),
-        Ok(Some(_)) => return Err("the daemon is of another version".into()),
-        Ok(None) | Err(_) => {}
-    }
-    let rows: Vec<JobRow> = history::of_job(job, is_alone).into_iter().collect();
-    match answer {
-        Err(text) if rows.is_empty() && text.starts_with(&format!("job {job} is over")) => {
-            Err(format!("job {job} is over, and the log does not have it any more"))
-        }
-        Err(text) if rows.is_empty() => Err(text),
-        _ if rows.is_empty() => Err(format!("there is no job {job} in the log, and no daemon to ask")),
-        _ => show(&rows, json, print_status),
-    }
-}
-
-/// Waits for all of them; the first status in their order that is not 0. One whose status neither a daemon
-/// nor the log knows gets a line, and counts as [`UNKNOWN_STATUS`].
-fn wait(jobs: &[JobName]) -> ExitCode {
-    let from_log = |job| history::of_job(job, false)?.status;
-    let status_of = |name: &JobName| {
-        let job = name.resolve()?;
-        match cluster::wait_for(job) {
-            Ok(status) => status.ok_or_else(|| format!("the status of job {name} is not known")),
-            Err(text) => from_log(job).ok_or(text),
-        }
-    };
-    let statuses = jobs.iter().map(|name| {
-        status_of(name).unwrap_or_else(|text| {
-            print_line(format_args!("tutti wait: {text}"));
-            UNKNOWN_STATUS
-        })
-    });
-    let statuses: Vec<u8> = statuses.collect();
-    ExitCode::from(statuses.into_iter().find(|status| *status != 0).unwrap_or(0))
-}
-
-fn show<T: serde::Serialize>(rows: &[T], json: bool, print: fn(&[T]) -> String) -> Result<ExitCode, String> {
-    let text = if json {
-        serde_json::to_string_pretty(rows).expect("rows are serialisable") + "\n"
-    } else {
-        print(rows)
-    };
-    Ok(stdout::print(Some(text), ""))
-}
-
 fn kill_after(text: &str) -> Result<Duration, String> {
     options::seconds(text).ok_or_else(|| format!("{} is expected", options::SECONDS))
-}
-
-fn print_jobs(rows: &[JobRow], others: &[PublicRow]) -> String {
-    let mut table = vec![
-        ["JOB", "STATE", "RANKS", "NODES", "TIME", "USER", "TURNS", "NAME", "COMMAND"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    for row in rows {
-        let state = match (row.state, row.status) {
-            (JobState::Over, Some(status)) => format!("over({status})"),
-            _ => states::of(row).to_owned(),
-        };
-        table.push(vec![
-            row.number(),
-            state,
-            row.ranks.to_string(),
-            row.nodes.len().to_string(),
-            duration(row),
-            users::name(row.uid),
-            // The least of its nodes.
-            match row.held_by.iter().map(|(_, means)| *means).max() {
-                _ if !row.gang => "no",
-                _ if row.fill => "fills",
-                means => means.map_or("-", by),
-            }
-            .to_owned(),
-            if row.name.is_empty() { "-".into() } else { escape_control(&row.name) },
-            escape_control(&row.command),
-        ]);
-    }
-    for other in others {
-        let running = [JobState::Running, JobState::Suspended].contains(&other.state);
-        table.push(vec![
-            number_of(other),
-            states::word(other.state).to_owned(),
-            other.ranks.to_string(),
-            other.nodes.to_string(),
-            if running { elapsed(other.since_ms, None) } else { "-".into() },
-            users::name(other.uid),
-            "-".into(),
-            "-".into(),
-            escape_control(&other.command).chars().take(COMMAND_CHARS).collect(),
-        ]);
-    }
-    let mut text = aligned(&table, &[true, false, true, true, true, false, false, false, false]);
-    text.push_str(&reasons(rows));
-    for row in rows.iter().filter(|row| !row.unfrozen.is_empty()) {
-        text.push_str(&format!("job {} is not frozen yet on {}\n", row.job, row.unfrozen.join(", ")));
-    }
-    for row in rows {
-        for (node, put_out) in &row.put_out {
-            text.push_str(&format!("job {} is {put_out} ({node})\n", row.job));
-        }
-    }
-    for (job, deadlock) in rows.iter().filter_map(|row| Some((row.job, row.deadlock.as_ref()?))) {
-        text.push_str(&format!("job {job}: {}\n", escape_control(deadlock)));
-    }
-    text
-}
-
-/// Why jobs wait, a line for each; for several tasks of an array that wait for the same, one.
-fn reasons(rows: &[JobRow]) -> String {
-    let mut of_tasks: BTreeMap<(JobId, &str), Vec<u32>> = BTreeMap::new();
-    for (row, why) in rows.iter().filter_map(|row| Some((row, row.waits.as_deref()?))) {
-        if let Some(ArrayTask { array, task }) = row.array_task() {
-            of_tasks.entry((array, why)).or_default().push(task);
-        }
-    }
-    let mut text = String::new();
-    for (row, why) in rows.iter().filter_map(|row| Some((row, row.waits.as_deref()?))) {
-        let number = match row.array_task() {
-            None => row.number(),
-            Some(task) => match of_tasks.remove(&(task.array, why)) {
-                None => continue,
-                Some(tasks) if tasks.len() == 1 => row.number(),
-                Some(tasks) => format!("{}_[{}]", task.array, Array { tasks, at_once: 0 }),
-            },
-        };
-        text.push_str(&format!("job {number} waits: {}\n", escape_control(why)));
-    }
-    text
-}
-
-/// The jobs that it is connected to.
-fn connected_jobs(row: &JobRow) -> String {
-    let jobs: Vec<String> = row.connected.iter().map(|job| format!("job {job}")).collect();
-    jobs.join(", ")
-}
-
-fn print_status(rows: &[JobRow]) -> String {
-    let mut text = String::new();
-    for row in rows {
-        text.push_str(&format!("job      {}\n", row.job));
-        if !row.name.is_empty() {
-            text.push_str(&format!("name     {}\n", escape_control(&row.name)));
-        }
-        text.push_str(&format!("state    {}{}\n", states::of(row), suspension(row)));
-        if let Some(status) = row.status {
-            text.push_str(&format!("status   {status}\n"));
-        }
-        if let Some(end) = row.end() {
-            text.push_str(&format!("end by   {end}\n"));
-        }
-        if let Some(cause) = &row.cause {
-            text.push_str(&format!("cause    {}\n", escape_control(cause)));
-        }
-        text.push_str(&format!(
-            "command  {}\nuser     {}\nranks    {}\ntime     {}{}\n",
-            row.command,
-            users::name(row.uid),
-            row.ranks,
-            duration(row),
-            row.limit_ms
-                .map_or_else(String::new, |limit_ms| format!(" of {}", time_limit::text_ms(limit_ms)))
-        ));
-        if let Some(started_ms) = row.started_ms {
-            text.push_str(&format!("start    {}\n", instant(started_ms)));
-        }
-        if let Some(ended_ms) = row.ended_ms {
-            text.push_str(&format!("end      {}\n", instant(ended_ms)));
-        }
-        if let Some(used) = history::used().get(&row.job) {
-            let largest = size::text(used.largest_bytes);
-            text.push_str(&format!(
-                "used     {} s of processors, largest process {largest}\n",
-                used.cpu_us as f64 / 1e6
-            ));
-        }
-        if let Some(why) = &row.waits {
-            text.push_str(&format!("waits    {}\n", escape_control(why)));
-        }
-        if let Some(restart) = row.restart() {
-            text.push_str(&format!("requeued {} times, first job {}\n", restart.count, restart.first));
-        }
-        if let Some(begin_ms) = row.begins_ms() {
-            text.push_str(&format!("begin    not before {}\n", instant(begin_ms)));
-        }
-        if let Some(array) = row.array() {
-            text.push_str(&format!("array    {array}\n"));
-        }
-        if let Some(task) = row.array_task() {
-            text.push_str(&format!("array    {}, task {}\n", task.array, task.task));
-        }
-        if let Some(line) = row.part_in_script() {
-            text.push_str(&format!("{line}\n"));
-        }
-        if !row.connected.is_empty() {
-            let jobs = connected_jobs(row);
-            text.push_str(&format!(
-                "with     {jobs}, connected to it: the same turns where their slots allow\n"
-            ));
-        }
-        if !row.unfrozen.is_empty() {
-            text.push_str(&format!("frozen   not yet on {}\n", row.unfrozen.join(", ")));
-        }
-        if let Some(deadlock) = &row.deadlock {
-            text.push_str(&format!("deadlock {}\n", escape_control(deadlock)));
-            if let Some(cycle) = Deadlock::arrows_of(deadlock) {
-                text.push_str(&format!("cycle    {cycle}\n"));
-            }
-        }
-        text.push_str(&format!("nodes    {}\n", row.nodes.join(" ")));
-        for name in &row.output {
-            text.push_str(&format!("output   {} on {}\n", escape_control(&output::shown(name)), row.origin));
-        }
-        if let Some(lost) = lost(row) {
-            text.push_str(&format!("lost     {}\n", escape_control(&lost)));
-        }
-        if row.exclusive {
-            text.push_str("alone    yes: no other job has ranks on its nodes\n");
-        }
-        if row.memory_bytes > 0 {
-            let held = match row.limits_memory {
-                _ if row.nodes.is_empty() => "",
-                true => ", enforced",
-                false => ", counted only",
-            };
-            text.push_str(&format!("memory   {} on each node{held}\n", size::text(row.memory_bytes)));
-        }
-        if row.gpus() > 0 {
-            text.push_str(&format!("gpus     {} on each node\n", row.gpus()));
-        }
-        if row.gang {
-            text.push_str(&format!("weight   {}\nslices   {}\n", row.weight, row.turns));
-            if row.fill {
-                text.push_str("fills    it has what jobs that are no fillers leave (--fill)\n");
-                for (node, put_out) in &row.put_out {
-                    text.push_str(&format!("fills    not on {node}: {put_out}\n"));
-                }
-            }
-        } else {
-            text.push_str("turns    none: it runs all the time\n");
-        }
-        for (node, means) in &row.held_by {
-            text.push_str(&format!("turns    {node}: {}\n", by(*means)));
-        }
-        for (node, pids) in &row.pids {
-            let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-            text.push_str(&format!("pids     {node}: {}\n", pids.join(" ")));
-        }
-    }
-    text
-}
-
-fn print_nodes(rows: &[NodeRow]) -> String {
-    let mut table = vec![
-        [
-            "NODE", "NAME", "STATE", "SLOTS", "RANKS", "PARENT", "MEMORY", "GPUS", "LIMIT", "STOPS",
-            "POLICY", "SWITCH", "CONFIG", "ADDRESS",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-    ];
-    for row in rows {
-        table.push(vec![
-            row.node.0.to_string(),
-            row.name.clone(),
-            row.state().to_owned(),
-            row.slots.to_string(),
-            row.ranks.to_string(),
-            row.parent.map_or_else(|| "-".into(), |parent| parent.to_string()),
-            match row.memory_bytes {
-                0 => "-".into(),
-                bytes => format!("{}/{}", short(row.declared_bytes), short(bytes)),
-            },
-            match row.gpus().count() {
-                0 => "-".into(),
-                count => format!("{}/{count}", row.taken_gpus().count()),
-            },
-            if row.limits_memory { "enforced" } else { "counted" }.to_owned(),
-            by(if row.freezes { FreezeMethod::Cgroup } else { FreezeMethod::Signals }).to_owned(),
-            row.policy.clone().unwrap_or_else(|| "-".into()),
-            row.preferred.name().to_owned(),
-            version_text(row.configuration),
-            row.address.clone(),
-        ]);
-    }
-    let right = [true, false, false, true, true, true, true, true, false, false, false, false, false, false];
-    let mut right = right.to_vec();
-    if rows.iter().all(|row| row.gpus().is_empty()) {
-        // Most clusters count none.
-        table.iter_mut().for_each(|line| drop(line.remove(7)));
-        right.remove(7);
-    }
-    aligned(&table, &right) + &drain::reasons(rows) + &releases(rows)
-}
-
-/// A line about the daemons' releases, in the middle of an upgrade.
-fn releases(rows: &[NodeRow]) -> String {
-    let alive = || rows.iter().filter(|row| row.alive);
-    let all: BTreeSet<&str> = alive().map(|row| row.release.as_str()).collect();
-    if all.len() < 2 {
-        return String::new();
-    }
-    let of = |release: &&str| {
-        let nodes = alive().filter(|row| row.release == **release).map(|row| row.name.as_str());
-        format!(
-            "{} on {}",
-            if release.is_empty() { "unknown" } else { release },
-            nodes.collect::<Vec<_>>().join(" ")
-        )
-    };
-    format!("releases: {}\n", all.iter().map(of).collect::<Vec<_>>().join(", "))
-}
-
-/// An amount of memory as users write it.
-fn short(bytes: u64) -> String {
-    let text = size::text(bytes);
-    text.trim_end_matches("iB").trim_end_matches("bytes").replace(' ', "")
-}
-
-/// By what a job takes its turns.
-fn by(means: FreezeMethod) -> &'static str {
-    match means {
-        FreezeMethod::Cgroup => "cgroup",
-        FreezeMethod::Signals => "signals",
-        FreezeMethod::Nothing => "none",
-    }
-}
-
-/// Since when a job is suspended, and by which user.
-fn suspension(row: &JobRow) -> String {
-    let Some(suspended) = &row.suspended else { return String::new() };
-    let by = match suspended.why {
-        SuspendedBy::User => users::name(suspended.uid),
-        SuspendedBy::Deadlock => "--on-deadlock suspend".into(),
-        SuspendedBy::Idle => "--on-idle suspend".into(),
-    };
-    format!(" since {} by {by}", instant(suspended.since_ms))
-}
-
-/// Number of bytes of a job's output that are in no file, and why.
-fn lost(row: &JobRow) -> Option<String> {
-    let state = &row.output_state;
-    let why = state.refused.as_ref().or(state.trouble.as_ref()).filter(|_| state.lost_bytes > 0)?;
-    Some(format!("{} bytes of the output are in no file: {why}", state.lost_bytes))
-}
-
-/// Minutes and seconds since the ranks ran.
-fn duration(row: &JobRow) -> String {
-    row.started_ms.map_or_else(|| "-".into(), |started_ms| elapsed(started_ms, row.ended_ms))
 }

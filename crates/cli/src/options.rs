@@ -22,11 +22,16 @@ use crate::library::Choice;
 use crate::{signals, suggest};
 
 mod completed;
+mod foreign;
+mod help;
+mod keys;
 mod table;
 
 pub use completed::command;
-use table::{Key, OF_A_PROGRAM, OPTIONS, Spec, Unfit};
-pub use table::{Launcher, help};
+pub use help::help;
+pub use keys::Launcher;
+use keys::{Key, OF_A_PROGRAM, Spec, Unfit};
+use table::OPTIONS;
 
 /// Text of `--version`. CMake's FindMPI runs it and wants no more than success.
 pub const VERSION: &str = concat!("mpiexec (Tutti) ", env!("CARGO_PKG_VERSION"));
@@ -273,8 +278,7 @@ fn check_pattern(pattern: &OsStr, launcher: Launcher) -> Result<(), OptionError>
 
 /// The names of all options that do something, without dashes.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let own = OPTIONS.iter().filter(|option| !matches!(option.key, Key::Foreign | Key::Unfit(_)));
-    own.flat_map(|option| option.names.iter().copied())
+    OPTIONS.iter().flat_map(|option| option.names.iter().copied())
 }
 
 /// Parses the arguments after the program's name.
@@ -461,7 +465,7 @@ fn find(word: &OsStr) -> Result<Option<Found>, OptionError> {
         None => (text, None),
     };
     let named =
-        |name: &[u8]| OPTIONS.iter().find(|option| option.names.iter().any(|known| known.as_bytes() == name));
+        |name: &[u8]| table::all().find(|option| option.names.iter().any(|known| known.as_bytes() == name));
     let written = String::from_utf8_lossy(&bytes[..bytes.len() - text.len() + name.len()]).into_owned();
     if let Some(option) = named(name)
         && (value.is_none() || !option.values.is_empty() || matches!(option.key, Key::Phases | Key::Files))

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::OTHER_VERSION;
+use super::answer::OTHER_VERSION;
 use crate::cluster::{self, Answer, JobRow, Request};
 use crate::stdout;
 use tutti_client::table::aligned;

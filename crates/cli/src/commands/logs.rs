@@ -102,7 +102,7 @@ fn show(job: JobId, mut row: JobRow, follow: bool) -> Result<ExitCode, String> {
             "tutti logs: {name} is not here, or is another file by now: this is what job {job} has written lately (1 MiB)"
         ));
     }
-    if let Some(text) = super::lost(&row) {
+    if let Some(text) = super::status::lost(&row) {
         print_line(format_args!("tutti logs: {text}"));
     }
     lately.ends.iter().for_each(|text| print_line(format_args!("tutti logs: {text}")));
@@ -116,7 +116,7 @@ fn row_of(job: JobId) -> Result<JobRow, String> {
 fn only_row(answer: Answer) -> Result<JobRow, String> {
     match answer {
         Answer::Jobs(mut rows) if rows.len() == 1 => Ok(rows.remove(0)),
-        _ => Err(super::OTHER_VERSION.into()),
+        _ => Err(super::answer::OTHER_VERSION.into()),
     }
 }
 
@@ -135,7 +135,7 @@ fn show_from_log(job: JobId, is_alone: bool) -> Option<Result<ExitCode, String>>
         }));
     };
     let shown = reader.copy().map(|is_open| if is_open { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-    let remarks = super::lost(&row).into_iter().chain(row.cause.clone());
+    let remarks = super::status::lost(&row).into_iter().chain(row.cause.clone());
     remarks.for_each(|text| print_line(format_args!("tutti logs: {}", escape_control(&text))));
     Some(shown)
 }

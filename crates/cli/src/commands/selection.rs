@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use tutti_os::stderr::{escape_control, print_line};
 
-use super::OTHER_VERSION;
+use super::answer::OTHER_VERSION;
 use crate::cluster::{self, Answer, Control, JobRow, Request};
 use crate::stdout;
 use tutti_client::filter::Filter;

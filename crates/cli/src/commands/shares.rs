@@ -9,7 +9,7 @@ use tutti_sched::NodeId;
 use tutti_sched::market::{NodePrices, PRICE_UNIT};
 use tutti_sched::shares::Standing;
 
-use super::OTHER_VERSION;
+use super::answer::OTHER_VERSION;
 use crate::cluster::{self, Answer, JobRow, NodeRow, Request};
 use crate::stdout;
 use tutti_client::filter::Filter;
@@ -235,7 +235,7 @@ pub(super) fn list(all: bool, filter: &Filter) -> Result<ExitCode, String> {
     let mut text = aligned(&table, &[true, false, false, true, true, true, false]);
     let is_shown = |row: &&JobRow| filter.takes(states::of(row), &row.name, row.uid);
     for row in rows.iter().filter(is_shown).filter(|row| !row.connected.is_empty()) {
-        text.push_str(&format!("job {} is connected to {}\n", row.job, super::connected_jobs(row)));
+        text.push_str(&format!("job {} is connected to {}\n", row.job, super::status::connected_jobs(row)));
     }
     Ok(stdout::print(Some(text), ""))
 }

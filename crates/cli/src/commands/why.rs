@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use tutti_os::stderr::escape_control;
 use tutti_snapshot::Deadlock;
 
-use super::{OTHER_VERSION, suspension};
+use super::answer::OTHER_VERSION;
+use super::status::{connected_jobs, suspension};
 use crate::cluster::{self, Answer, JobId, JobRow, JobState, Request};
 use crate::stdout;
 
@@ -62,7 +63,7 @@ fn running(row: &JobRow) -> Vec<String> {
         lines.push("goes on as a filler: it has what jobs with turns leave of the cores".into());
     } else if lines.is_empty() && row.gang {
         if !row.connected.is_empty() {
-            let jobs = super::connected_jobs(row);
+            let jobs = connected_jobs(row);
             lines.push(format!("is connected to {jobs}: the same turns where their slots allow"));
         }
         lines.push(format!("goes on: it takes turns, {} slices so far", row.turns));

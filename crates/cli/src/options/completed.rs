@@ -4,7 +4,8 @@
 use clap::builder::{Str, ValueHint};
 use clap::{Arg, ArgAction, Command};
 
-use super::table::{Key, Launcher, Listed, listed};
+use super::help::{Listed, listed};
+use super::keys::{Key, Launcher};
 
 /// The line of `mpiexec`, `tutti run` or `tutti submit`, under the given name.
 pub fn command(name: &'static str, launcher: Launcher) -> Command {

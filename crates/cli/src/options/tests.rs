@@ -228,7 +228,7 @@ fn help_has_each_option_once_and_fits_80_columns() {
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }
-        for option in super::table::listed(launcher) {
+        for option in super::help::listed(launcher) {
             let first = option.names[0];
             let dashed = if first.len() <= 2 { format!("  -{first}") } else { format!("  --{first}") };
             let found = text.lines().filter(|line| {
@@ -242,7 +242,7 @@ fn help_has_each_option_once_and_fits_80_columns() {
 
 #[test]
 fn options_have_unique_names() {
-    let mut names: Vec<&str> = OPTIONS.iter().flat_map(|option| option.names.iter().copied()).collect();
+    let mut names: Vec<&str> = super::table::all().flat_map(|option| option.names.iter().copied()).collect();
     names.sort_unstable();
     let count = names.len();
     names.dedup();
