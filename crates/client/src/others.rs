@@ -3,6 +3,10 @@
 //! No daemon is trusted: a list counts if the kernel confirms that the user in the socket's name listens
 //! there, and then for that user only. All are read at once, until a deadline; lists that are late, too long
 //! or malformed are left out.
+//!
+//! Names cost nothing, and anybody may take thousands that name anybody. Those of processes that are daemons
+//! of the users whom they name come first, and nobody can make more of these than there are daemons; the
+//! others follow, of each user one after the other.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -10,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+use rustix::process::Pid;
+use tutti_os::stat::owner;
 use tutti_protocol::public::{LIST_BYTES_MAX, NAME, PublicRow, decode};
 use tutti_shm::users::is_one_user;
 
@@ -18,6 +24,8 @@ const DEADLINE: Duration = Duration::from_secs(1);
 /// Names that are tried, and daemons of one user that are read.
 const NAMES_MAX: usize = 4096;
 const DAEMONS_MAX: usize = 8;
+/// Name of a daemon's process.
+const DAEMON: &[u8] = b"tuttid\n";
 
 /// A daemon of another user, and what it has sent so far.
 #[derive(Debug)]
@@ -44,22 +52,62 @@ pub fn jobs() -> Vec<PublicRow> {
 /// `sockets` is /proc/net/unix: flags are the fourth word, the name is the last, an abstract one begins with
 /// @.
 fn found(sockets: &str, own: u32) -> Vec<Daemon> {
-    let mut of_user: BTreeMap<u32, usize> = BTreeMap::new();
     let listening = sockets.lines().filter(|line| line.split_whitespace().nth(3) == Some("00010000"));
     let names = listening.filter_map(|line| line.rsplit_once(" @").map(|(_, name)| name));
+    let claims = names.filter_map(|name| Some((claim(name)?, name)));
+    let claims = claims.filter(|(claim, _)| claim.uid != own).collect();
+    let mut of_user: BTreeMap<u32, usize> = BTreeMap::new();
     let mut daemons = Vec::new();
-    for name in names.filter(|name| name.starts_with(NAME)).take(NAMES_MAX) {
-        let claimed = name[NAME.len()..].split('/').next().and_then(|uid| uid.parse::<u32>().ok());
-        let Some(uid) = claimed.filter(|uid| *uid != own) else { continue };
+    for (Claim { uid, .. }, name) in in_order(claims, is_daemon).into_iter().take(NAMES_MAX) {
+        if of_user.get(&uid).is_some_and(|count| *count >= DAEMONS_MAX) {
+            continue;
+        }
         // Anyone may choose the name; only the listener counts.
         let Some(socket) = connected(name).filter(|socket| listener(socket) == Some(uid)) else { continue };
-        let count = of_user.entry(uid).or_default();
-        *count += 1;
-        if *count <= DAEMONS_MAX {
-            daemons.push(Daemon { uid, socket, text: Vec::new(), is_read: false });
-        }
+        *of_user.entry(uid).or_default() += 1;
+        daemons.push(Daemon { uid, socket, text: Vec::new(), is_read: false });
     }
     daemons
+}
+
+/// Claim of a name: the user whose daemon it is to be, and its process if that is said too.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    uid: u32,
+    pid: Option<Pid>,
+}
+
+fn claim(name: &str) -> Option<Claim> {
+    let (uid, number) = name.strip_prefix(NAME)?.split_once('/')?;
+    let pid = || Pid::from_raw(i32::from_str_radix(number, 16).ok()?);
+    // As a daemon writes it: a process has one name.
+    let pid = pid().filter(|pid| format!("{:x}", pid.as_raw_nonzero()) == number);
+    Some(Claim { uid: uid.parse().ok()?, pid })
+}
+
+/// The process is a daemon of the user whom its name names; where `/proc` hides it nobody knows.
+fn is_daemon(claim: &Claim) -> bool {
+    let Some(pid) = claim.pid else { return false };
+    let name = || std::fs::read(format!("/proc/{}/comm", pid.as_raw_nonzero())).ok();
+    owner(pid) == Some(claim.uid) && name().as_deref() == Some(DAEMON)
+}
+
+/// Names in the order in which they are tried. While all have room they need not be looked at.
+fn in_order(claims: Vec<(Claim, &str)>, is_daemon: impl Fn(&Claim) -> bool) -> Vec<(Claim, &str)> {
+    if claims.len() <= NAMES_MAX {
+        return claims;
+    }
+    let (mut first, rest): (Vec<_>, Vec<_>) = claims.into_iter().partition(|(claim, _)| is_daemon(claim));
+    let mut count = BTreeMap::<u32, usize>::new();
+    let numbered = rest.into_iter().map(|(claim, name)| {
+        let number = count.entry(claim.uid).or_default();
+        *number += 1;
+        (*number, claim, name)
+    });
+    let mut numbered: Vec<_> = numbered.collect();
+    numbered.sort_by_key(|(number, ..)| *number);
+    first.extend(numbered.into_iter().map(|(_, claim, name)| (claim, name)));
+    first
 }
 
 /// None: there is no listener, or it has no room for us now.
@@ -120,6 +168,39 @@ mod tests {
         let name = format!("{NAME}{claimed}/{number}-{}", std::process::id());
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         (listener, format!("0000: 00000002 00000000 00010000 0001 01 1 @{name}"))
+    }
+
+    /// Names of others by the thousand, in the name of the one whom they are to hide and in other names.
+    #[test]
+    fn others_are_not_hidden_behind_names_that_somebody_has_taken() {
+        let name = |uid: u32, pid: u32| format!("{NAME}{uid}/{pid:x}");
+        let mut names: Vec<String> = (0..3 * NAMES_MAX as u32).map(|pid| name(7, 10_000 + pid)).collect();
+        names.extend((0..3 * NAMES_MAX as u32).map(|pid| name(8, 10_000 + pid)));
+        names.extend([name(7, 9), name(9, 17), name(9, 18)]);
+        let claims = |names: &'_ [String]| -> Vec<(Claim, String)> {
+            names.iter().map(|name| (claim(name).expect("a claim"), name.clone())).collect()
+        };
+        let all = claims(&names);
+        let all: Vec<(Claim, &str)> = all.iter().map(|(claim, name)| (*claim, name.as_str())).collect();
+        let process = |claim: &Claim| claim.pid.map(|pid| (claim.uid, pid.as_raw_nonzero().get()));
+        let tried = |is_daemon: &dyn Fn(&Claim) -> bool| -> Vec<String> {
+            let tried = in_order(all.clone(), is_daemon).into_iter().take(NAMES_MAX);
+            tried.map(|(_, name)| name.to_owned()).collect()
+        };
+        let found = tried(&|claim| [Some((7, 9)), Some((9, 17))].contains(&process(claim)));
+        assert_eq!(found[..2], [name(7, 9), name(9, 17)], "those that are what they say");
+        assert!(found.contains(&name(9, 18)), "it is one of a few of its user");
+        // Where processes of others are hidden.
+        let found = tried(&|_| false);
+        assert!(found.contains(&name(9, 17)) && found.contains(&name(9, 18)));
+        let of_seven = found.iter().filter(|found| found.starts_with(&name(7, 0)[..NAME.len() + 2]));
+        assert_eq!(of_seven.count(), NAMES_MAX / 2 - 1);
+        let own = Claim { uid: rustix::process::geteuid().as_raw(), pid: Some(rustix::process::getpid()) };
+        assert!(!is_daemon(&own), "this is no daemon");
+        let written = claim(&format!("{NAME}5/1f"));
+        assert_eq!(written.and_then(|claim| process(&claim)), Some((5, 31)));
+        assert!(claim(&format!("{NAME}5/01f")).is_some_and(|claim| claim.pid.is_none()));
+        assert!(["7", "x/1", ""].iter().all(|rest| claim(&format!("{NAME}{rest}")).is_none()));
     }
 
     #[test]
