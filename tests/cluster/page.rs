@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tutti_testkit::{Need, has_command_for_part, skip};
 use tutti_tests::users::Users;
-use tutti_tests::{Scratch, dist, peers};
+use tutti_tests::{Scratch, compile, dist, peers};
 
 use crate::Cluster;
 use crate::browser::{Browser, request, request_with};
@@ -243,11 +243,36 @@ fn page_in_a_browser_follows_jobs_and_loads_nothing_of_elsewhere() {
     await_that("its own view has its ranks", || {
         text("#job").contains("node1") && text("#h-job") == format!("Job {job}")
     });
-    let cycle = "rank 0 waits for all of: receives from rank 1, and receives from rank 2; \
-         rank 1 receives from rank 0";
-    for (part, count) in [("circle", 3), ("path", 3), ("text", 3)] {
-        let drawn = browser.run(&format!("return waits({cycle:?}).querySelectorAll('{part}').length"));
-        assert_eq!(drawn, count, "{part} of who waits for whom");
+    // Ranks, who waits for whom.
+    for (cycle, ranks, pairs) in [
+        (
+            "rank 0 waits for all of: receives from rank 1, and receives from rank 2; rank 1 receives from rank 0",
+            3,
+            json!([[0, 1], [0, 2], [1, 0]]),
+        ),
+        (
+            "the ranks wait for each other for ever: rank 2 waits for ranks 0-1, 4 in a collective call on \
+             MPI_COMM_WORLD; rank 4 receives from any rank, tag 7, MPI_COMM_WORLD",
+            4,
+            json!([[2, 4], [2, 0], [2, 1], [4, 2]]),
+        ),
+        ("rank 5 receives from rank 5, tag 0, MPI_COMM_SELF", 1, json!([[5, 5]])),
+        (
+            "rank 1 waits for lock 3 of shared memory, which rank 2 holds; rank 2 waits at barrier 1 of shared memory",
+            2,
+            json!([[1, 2], [2, 1]]),
+        ),
+        ("the ranks wait for each other for ever: ranks 0, 2 wait for ranks that have left", 0, json!([])),
+        ("waits: until job 3 has ended", 0, json!([])),
+    ] {
+        assert_eq!(browser.run(&format!("return waitsOf({cycle:?})")), pairs, "{cycle}");
+        let drawn =
+            |part: &str| browser.run(&format!("return waits({cycle:?}).querySelectorAll('{part}').length"));
+        let arrows = pairs.as_array().map(Vec::len);
+        assert_eq!(
+            (drawn("circle"), drawn("text"), drawn("path")),
+            (json!(ranks), json!(ranks), json!(arrows))
+        );
     }
     cluster.tutti(&["kill", &job]).expect_success();
     browser.press("4");
@@ -342,4 +367,49 @@ fn page_scrolls_a_day_of_ten_thousand_jobs() {
     println!("{} frames in {} ms, {} bars and more in each", number(0), number(1), number(2));
     // A third of them, but for those at the end of the day.
     assert!(number(2) > 3000, "{found}");
+}
+
+/// Three ranks of a real program in a ring: each waits for the one behind it, and nobody sends.
+#[test]
+fn page_draws_the_cycle_of_a_real_deadlock_and_top_says_it_in_words() {
+    let Some(browser) = Browser::start("page-ring-browser", (1280, 800)) else { return };
+    let site = Site::up("page-ring", 1, &["--slots", "3"]);
+    let cluster = &site.cluster;
+    let scratch = Scratch::new("page-ring-program");
+    let program = compile("tests/cluster/programs/ring.c", scratch.path());
+    let job = submit(cluster, &["-n", "3", program.to_str().expect("a path of text")]);
+    browser.open(&link(cluster, &[&job]));
+    let count =
+        |part: &str| browser.run(&format!("return document.querySelectorAll('.waits {part}').length"));
+    await_that("its ranks are drawn", || count("circle") == 3);
+    assert_eq!(count("path"), 3);
+    let label = browser.run("return document.querySelector('.waits').getAttribute('aria-label')");
+    assert_eq!(label, "who waits for whom: rank 0 for rank 1, rank 1 for rank 2, rank 2 for rank 0");
+    // The rank at which each arrow begins, and the one at which it ends, by what is nearest.
+    let arrows = browser.run(
+        "const circles = [...document.querySelectorAll('.waits circle')]; \
+         const names = [...document.querySelectorAll('.waits text')].map((text) => text.textContent); \
+         const nearest = (at) => { \
+           const far = (one) => Math.hypot(one.cx.baseVal.value - at.x, one.cy.baseVal.value - at.y); \
+           return names[circles.indexOf([...circles].sort((a, b) => far(a) - far(b))[0])]; }; \
+         return [...document.querySelectorAll('.waits path')].map((path) => { \
+           const shaft = document.createElementNS(path.namespaceURI, 'path'); \
+           shaft.setAttribute('d', path.getAttribute('d').split('m')[0]); \
+           return [nearest(shaft.getPointAtLength(0)), nearest(shaft.getPointAtLength(1e6))]; })",
+    );
+    assert_eq!(arrows, json!([["0", "1"], ["1", "2"], ["2", "0"]]));
+    let words = "the ranks wait for each other for ever: rank 0 receives from rank 1, tag 7, MPI_COMM_WORLD; \
+         rank 1 receives from rank 2, tag 7, MPI_COMM_WORLD; rank 2 receives from rank 0, tag 7, MPI_COMM_WORLD";
+    let shown = browser.run("return document.querySelector('.waits').nextElementSibling.textContent");
+    assert_eq!(shown, words);
+    let top = cluster.tutti(&["top", "--once"]).expect_success().stdout;
+    assert!(top.contains(&format!("\njob {job}: {words}\n")), "{top}");
+    if let Some(axe) = peers::axe() {
+        browser.run(&axe);
+        let found = browser.run_later(
+            "const done = arguments[0]; axe.run().then((found) => \
+             done(found.violations.map((one) => one.id + ': ' + one.nodes.map((node) => node.html))))",
+        );
+        assert_eq!(found, json!([]));
+    }
 }

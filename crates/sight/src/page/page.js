@@ -6,6 +6,7 @@ const $ = (id) => document.getElementById(id);
 const state = { jobs: {}, nodes: {}, users: {}, at_ms: 0, rows: 0, daemon: false };
 const view = { name: "cluster", job: null, sort: "job", down: false, selected: null };
 const ROWS_MAX = 500;
+const WAITS_MAX = 64;
 const COLORS = 12;
 
 // --- token ---------------------------------------------------------------------------------------------------
@@ -316,20 +317,30 @@ function drawJob() {
   $("job").replaceChildren(box);
 }
 
-// Who waits for whom, as pairs of ranks: "rank 0 receives from rank 1; rank 1 receives from rank 0".
+// Who waits for whom, as pairs of ranks: "rank 0 receives from rank 1; rank 1 waits for ranks 0, 2-3 in a
+// collective call". Each waits for the next one, and for those that its words name.
 function waitsOf(text) {
+  const links = text.replace(/^.* for ever: /, "").split("; ").map((part) => part.match(/^rank ([0-9]+) (.*)$/));
+  if (!links.every(Boolean)) return [];
   const pairs = [];
-  for (const part of text.split("; ")) {
-    const [from, ...to] = [...part.matchAll(/\brank ([0-9]+)/g)].map((found) => Number(found[1]));
-    for (const one of new Set(to)) pairs.push([from, one]);
-  }
+  links.forEach(([, from, words], at) => {
+    const named = [...words.matchAll(/\branks? ([0-9]+(?:-[0-9]+)?)((?:, [0-9]+(?:-[0-9]+)?(?! of ))*)/g)];
+    const all = named.flatMap(([whole, first, more]) => (whole.startsWith("ranks") ? (first + more).split(", ") : [first]));
+    const to = new Set([Number(links[(at + 1) % links.length][1])]);
+    for (const [first, last] of all.map((run) => run.split("-").map(Number))) {
+      for (let rank = first; rank <= (last ?? first) && to.size < WAITS_MAX; rank += 1) to.add(rank);
+    }
+    // Only of itself who waits for nobody else.
+    if (to.size > 1) to.delete(Number(from));
+    for (const one of to) pairs.push([Number(from), one]);
+  });
   return pairs;
 }
 
 // A circle of ranks with an arrow to each that a rank waits for.
 function waits(text) {
   const pairs = waitsOf(text);
-  const all = [...new Set(pairs.flat())].slice(0, 64);
+  const all = [...new Set(pairs.flat())].slice(0, WAITS_MAX);
   const [size, far] = [Math.min(320, 140 + 20 * all.length), 24];
   const make = (kind, attributes, label) => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
@@ -345,6 +356,10 @@ function waits(text) {
   for (const [from, to] of pairs) {
     if (!all.includes(from) || !all.includes(to)) continue;
     const [[x, y], [u, v]] = [place(from), place(to)];
+    if (from === to) {
+      picture.append(make("path", { d: "M" + (x - 8) + " " + (y + 13) + "a11 11 0 1 0 16 0m-6 -2l6 2l1 6" }));
+      continue;
+    }
     const length = Math.hypot(u - x, v - y) || 1;
     const [dx, dy] = [(u - x) / length, (v - y) / length];
     // Two that wait for each other have two arrows side by side.
