@@ -1,7 +1,10 @@
 //! The promises of shared memory with PARMACS macros, on one node and on virtual nodes. Between machines:
 //! `tests/machines`.
 
+mod debugger;
+mod ends;
 mod forms;
+mod library;
 mod nests;
 mod rcop;
 mod udsm;
@@ -281,7 +284,7 @@ fn dsm_report_names_the_lines_that_cause_traffic() {
 }
 
 /// Cases of `wrong.c`, and what is said about each on one node and on two.
-const WRONG: [(&str, &str); 21] = [
+const WRONG: [(&str, &str); 22] = [
     ("create", "CREATE of 9 processes, but the job has 2 ranks: start it with -n 9"),
     ("free", "G_FREE of an address that G_MALLOC has not given, or that is free already"),
     ("heap", "free: G_FREE of an address that G_MALLOC has not given, or that is free already"),
@@ -302,6 +305,7 @@ const WRONG: [(&str, &str); 21] = [
     ("operation", "G_PAGES with operation 9: TUTTI_PAGES_ALLOCATE, _FREE and _INVALIDATE are known"),
     ("attributes", "G_PAGES with attributes 0x8: TUTTI_PAGES_4K, _2M and _UPDATE are known"),
     ("private", " bytes at 0x1000 is not shared memory"),
+    ("dup2", ", which the library uses: dup gives a number that is free"),
     ("leave", "rank 0 ends before WAIT_FOR_END: 1 processes were created beside it"),
 ];
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use tutti_testkit::await_that;
 use tutti_testkit::lab::{Lab, Terms};
 use tutti_tests::machines::Machines;
 use tutti_tests::{has_plugin, run};
@@ -115,6 +116,34 @@ fn machines_share_memory_through_switches_every_5_ms() {
         return;
     };
     results_are_equal(&machines, &[(2, 2)], &[]);
+}
+
+/// The network is lost while a rank misses pages without an end: the job ends as any job does that has lost a
+/// node, and nothing is left behind.
+#[test]
+fn machines_share_memory_until_the_cable_is_cut_in_the_middle_of_a_miss() {
+    let options = ["--lost-after", "6", "--keep-for", "10"];
+    let Some(machines) = Machines::up("shared-cut", 2, &options) else { return };
+    let program = machines.compile_by("tutticc", &["--dsm=twin"], "tests/dsm/programs/misses.c");
+    let (said, outside) = machines.file("said");
+    let script = format!("exec tutti run -N 2 -n 2 --bind-to none \"$0\" >{}", said.display());
+    let mut command = machines.command(0, "sh");
+    command.args(["-c", &script]).arg(&program);
+    let has_begun = || std::fs::read_to_string(&outside).is_ok_and(|text| text.contains("misses: begun"));
+    let ran = std::thread::scope(|scope| {
+        let job = scope.spawn(|| run(&mut command, LIMIT));
+        await_that("pages are missed", has_begun);
+        machines.lab.node(1).cut();
+        job.join().expect("the job ends by itself")
+    });
+    assert!(!ran.status.success() && ran.stderr.contains("node1"), "a line names what was lost: {ran}");
+    machines.lab.node(1).mend();
+    for node in 0..2 {
+        await_that("nothing of the job is left", || {
+            let found = machines.lab.node(node).sh("cat /proc/[0-9]*/comm").stdout;
+            !found.windows(6).any(|word| word == b"misses")
+        });
+    }
 }
 
 #[test]

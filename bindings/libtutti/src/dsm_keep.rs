@@ -115,3 +115,25 @@ pub unsafe extern "C" fn __wrap_closefrom(first: c_int) {
     // SAFETY: as above.
     unsafe { __wrap_close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
 }
+
+/// dup2(2): not onto a descriptor of the library, which would be closed by it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_dup2(from: c_int, to: c_int) -> c_int {
+    if keep::is_own(from) {
+        return set_error(libc::EBADF);
+    }
+    keep::refuse_own(to, "dup2");
+    // SAFETY: numbers alone.
+    unsafe { libc::dup2(from, to) }
+}
+
+/// dup3(2): as dup2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+    if keep::is_own(from) {
+        return set_error(libc::EBADF);
+    }
+    keep::refuse_own(to, "dup3");
+    // SAFETY: numbers alone.
+    unsafe { libc::dup3(from, to, flags) }
+}

@@ -42,6 +42,7 @@ pub fn create(function: Function, count: i64, site: Site<'_>) {
     replay::create(first, if count == 0 { end } else { ranks }, count);
     let held = process::with(|running| {
         running.processes.created = end - 1;
+        running.processes.are_all = count > 0;
         std::mem::take(&mut running.held)
     });
     held.into_iter().for_each(|lock| object::lock_number(lock, site));
@@ -61,9 +62,9 @@ fn open_heap() {
         }
         if let Way::Node(words) = &running.way {
             words.next().store(running.objects, SeqCst);
-            words.taken_bytes().store(running.blocks.end(), SeqCst);
+            words.taken_bytes().store(running.heap.common.end(), SeqCst);
         }
-        Some(running.blocks.clone())
+        Some(running.heap.common.clone())
     });
     if let Some(blocks) = blocks {
         executor::with_member(|member| *member.kept().blocks() = blocks);
@@ -72,7 +73,7 @@ fn open_heap() {
 
 /// The member of this rank knows the blocks of large pages that `main` has taken.
 fn note_large() {
-    let runs: Vec<_> = process::with(|running| running.blocks.large().collect());
+    let runs: Vec<_> = process::with(|running| running.heap.common.large().collect());
     executor::with_member(|member| runs.into_iter().for_each(|run| member.note_large(run)));
 }
 
@@ -84,6 +85,10 @@ pub fn wait_for_end(site: Site<'_>) {
     if stage == Stage::Replaying {
         // It was not created, and is not: rank 0 goes on alone.
         return;
+    }
+    if process::with(|running| running.processes.are_all && awaited < created) {
+        // No other one is there when this one has its turn again: it meets nobody any more.
+        object::end();
     }
     for rank in awaited + 1..=created {
         object::wait_flag((ranks + rank) as u64, site);
@@ -117,6 +122,7 @@ fn become_process(me: usize, function: Function, count: i64, end: usize, site: S
         executor::mark_part(true);
         process::with(|running| running.stage = Stage::Ended);
     }
+    object::end();
     // Until all end, this rank is the home of its part of the memory.
     os::exit(0);
 }

@@ -33,9 +33,9 @@ use tutti_runtime::wrong::{self, Wrong};
 use tutti_shm::report::{Wait, What};
 
 use crate::arena::Arena;
-use crate::core::member::{Asked, Counters, Goal, Member, Port, Sent, Touch};
+use crate::core::member::{Access, Asked, Counters, Frames, Goal, Member, Port, Sent, Touch};
 use crate::core::message::KINDS;
-use crate::core::unit::{Placement, UNIT_BYTES};
+use crate::core::unit::{Placement, Run, UNIT_BYTES};
 use crate::core::violation::Violation;
 use crate::mates::Mail;
 use crate::size::Wishes;
@@ -466,6 +466,15 @@ pub(crate) fn close_arena() -> std::io::Result<()> {
         spinning::begin()?;
     }
     Ok(())
+}
+
+/// Takes the permission of a run of units away: the next access of each faults.
+pub(crate) fn hide(run: Run) {
+    let Some(_rank) = rank::enter() else { return };
+    // SAFETY: the lock is ours.
+    if let Some(state) = unsafe { state() } {
+        state.arena.allow(run, Access::None);
+    }
 }
 
 /// Code that makes no notes is about to run: its stores have to fault. Compiled code calls this.

@@ -13,7 +13,7 @@ use crate::arena::BASE;
 use crate::core::member::Touch;
 use crate::core::page::Store;
 use crate::core::unit::{Run, UNIT_BYTES};
-use crate::{executor, failure, note, os};
+use crate::{executor, failure, freed, note, os};
 
 /// The network's calls need tens of KiB.
 const STACK_BYTES: usize = 512 << 10;
@@ -142,7 +142,7 @@ pub(crate) fn serve(offset: usize, is_write: bool, instruction: usize) {
         ));
     }
     let unit = (offset / UNIT_BYTES) as u32;
-    if unit >= known_end(unit).load(Ordering::Relaxed) {
+    if unit >= known_end(unit).load(Ordering::Relaxed) || freed::contains(unit) {
         // Node 0 knows whether it is part of a block of another rank's; if not, it ends the job.
         let large = executor::call(|member| member.begin_touch(offset as u64)).unwrap_or(0);
         let mut end = unit + 1;
@@ -152,6 +152,7 @@ pub(crate) fn serve(offset: usize, is_write: bool, instruction: usize) {
             end = run.end();
         }
         note_allocated(end as usize * UNIT_BYTES);
+        freed::note(Run { first: unit, count: end - unit }, false);
     }
     let touch = match is_write {
         true if note::contains(offset) => Touch::Store(Store::Noted),

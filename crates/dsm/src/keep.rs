@@ -6,6 +6,7 @@
 //! |---|---|
 //! | munmap, mremap, mprotect, mmap over a part of shared memory | one line, and the end |
 //! | close, closefrom, close_range | a descriptor of the library is not open for the program |
+//! | dup2, dup3 onto a descriptor of the library | one line, and the end |
 //! | mlockall | pages are locked as they come: all of the address space would not fit |
 
 use std::collections::BTreeSet;
@@ -42,6 +43,15 @@ pub(crate) fn note_own() {
 /// Whether a descriptor is the library's: for the program it is not open.
 pub fn is_own(descriptor: i32) -> bool {
     OWN.get().is_some_and(|own| own.contains(&descriptor))
+}
+
+/// Ends the job when a call is about to put something in the place of a descriptor of the library.
+pub fn refuse_own(descriptor: i32, call: &str) {
+    if is_own(descriptor) {
+        failure::end(format_args!(
+            "{call} onto descriptor {descriptor}, which the library uses: dup gives a number that is free"
+        ));
+    }
 }
 
 /// The parts of a range of descriptors that are not the library's.

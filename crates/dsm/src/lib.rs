@@ -23,6 +23,7 @@
 //! | `states` | the state of each page as that code sees it |
 //! | `spin` | loops that wait for an ordinary variable, in a job that is checked |
 //! | [`keep`] | what a program must not take away: mappings, descriptors |
+//! | `freed` | pages that were given back |
 //! | [`present`] | shared memory in calls of the system |
 //! | [`sites`] | instructions of the program that cause traffic |
 //! | `statistics` | what each rank has counted, at the end |
@@ -40,6 +41,8 @@ pub mod create;
 pub mod executor;
 pub mod failure;
 pub mod fault;
+mod freed;
+pub mod heap;
 pub mod keep;
 mod mates;
 mod nap;

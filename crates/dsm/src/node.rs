@@ -4,6 +4,8 @@
 //! | words | what they hold | writer |
 //! |---|---|---|
 //! | next object | how many locks, barriers and flags there are | who makes one |
+//! | ended | how many ranks come to nothing more | who ends |
+//! | said | 1: a rank has said that others wait for ever | who says so |
 //! | lock | 1 + the rank that holds it; 0: free | who takes it, its holder |
 //! | barrier | how many have come (16 bits), of how many (16), the round (32) | who comes |
 //! | flag | 1: set | who sets or clears it |
@@ -16,7 +18,7 @@ use tutti_runtime::rank;
 use tutti_runtime::word_wait::{self, Storers};
 
 use crate::core::violation::Violation;
-use crate::os;
+use crate::{failure, os};
 
 /// Locks, barriers and flags that a job on one node may have.
 pub const OBJECTS_MAX: u64 = 1 << 18;
@@ -58,6 +60,23 @@ impl Words {
     /// How many bytes of the arena are taken: blocks of a job on one node are not given back.
     pub fn taken_bytes(&self) -> &AtomicU64 {
         self.word(1)
+    }
+
+    /// How many ranks come to nothing more: their process has ended.
+    fn ended(&self) -> &AtomicU64 {
+        self.word(2)
+    }
+
+    /// The process of this rank has ended: who waits for it at a barrier waits no longer.
+    pub fn end(&self) {
+        self.ended().fetch_add(1, SeqCst);
+        self.ring();
+    }
+
+    /// Whether fewer ranks are left than are to meet.
+    fn is_deserted(&self, count: u64) -> bool {
+        let ended = self.ended().load(SeqCst);
+        ended > 0 && count > (self.job.world().len() as u64).saturating_sub(ended)
     }
 
     /// Stores, and wakes those who wait for it.
@@ -107,7 +126,7 @@ impl Words {
     /// Waits until so many ranks have come to a barrier.
     ///
     /// # Errors
-    /// When others wait there as one of another number.
+    /// When others wait there as one of another number, or too few are left to come.
     pub fn barrier(&self, barrier: u64, count: u64) -> Result<(), Violation> {
         let word = self.object(barrier);
         let mut found = word.load(SeqCst);
@@ -133,8 +152,19 @@ impl Words {
                 Err(changed) => found = changed,
             }
         };
-        wait(|| word.load(SeqCst) / ROUND != round);
-        Ok(())
+        let is_over = || word.load(SeqCst) / ROUND != round;
+        // One that has ended behind this round was its last: the round is looked at once more.
+        wait(|| is_over() || self.is_deserted(count));
+        if is_over() {
+            return Ok(());
+        }
+        if self.word(3).swap(1, SeqCst) != 0 {
+            // Another one that waits says so.
+            failure::await_end();
+        }
+        let (node, nodes) = (self.job.rank(), self.job.world().len());
+        let ended = self.ended().load(SeqCst) as usize;
+        Err(Violation::Deserted { barrier, node, count, ended, nodes })
     }
 
     /// Sets a flag, or clears it.

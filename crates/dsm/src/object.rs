@@ -19,7 +19,7 @@ use crate::node::{OBJECTS_MAX, Words};
 use crate::process::{self, Running, Stage, Way, running};
 use crate::site::Site;
 use crate::size::BYTES_MAX;
-use crate::{executor, failure, fault};
+use crate::{executor, failure, fault, freed};
 
 /// Bits of a word that hold the number; the mark stands above.
 pub(crate) const NUMBER_BITS: u32 = 48;
@@ -164,6 +164,15 @@ pub fn barrier(word: u64, count: i64, site: Site<'_>) {
     );
 }
 
+/// The process of this rank has ended.
+pub(crate) fn end() {
+    match process::with(|running| go(running)) {
+        Go::Nothing => {}
+        Go::Words(words) => words.end(),
+        Go::Protocol => drop(executor::call(Member::begin_end)),
+    }
+}
+
 /// SETPAUSE.
 pub fn set(word: u64, site: Site<'_>) {
     set_flag(number(word, Kind::Flag, "SETPAUSE", site), site);
@@ -222,7 +231,7 @@ pub(crate) fn allocate_of(bytes: u64, attributes: Attributes, site: Site<'_>) ->
     let found = process::with(|running| {
         if running.processes.created == 0 && matches!(running.stage, Stage::Main | Stage::Replaying) {
             // All ranks come here alike, so each knows what the others get.
-            return Some(running.blocks.allocate(bytes, attributes, &text));
+            return Some(running.heap.common.allocate(bytes, attributes, &text));
         }
         match &running.way {
             Way::Node(words) => Some(allocate_by_words(words, running, (bytes, attributes), &text)),
@@ -231,7 +240,13 @@ pub(crate) fn allocate_of(bytes: u64, attributes: Attributes, site: Site<'_>) ->
     });
     let offset = match found {
         Some(found) => found.unwrap_or_else(|violation| failure::end(format_args!("{violation}"))),
-        None => run(site, |_| Ok(()), |member| member.begin_allocate(bytes, attributes, &text)),
+        None => {
+            let offset = run(site, |_| Ok(()), |member| member.begin_allocate(bytes, attributes, &text));
+            process::with(|running| running.heap.note_own(offset, bytes));
+            let first = (offset / UNIT_BYTES as u64) as u32;
+            freed::note(Run { first, count: units_of(offset + bytes) - first }, false);
+            offset
+        }
     };
     fault::note_allocated((offset + bytes) as usize);
     if attributes.size == PageSize::Large {
@@ -250,7 +265,7 @@ fn allocate_by_words(
     site: &str,
 ) -> Result<u64, Violation> {
     let align = if attributes.size == PageSize::Large { LARGE_BYTES as u64 } else { 64 };
-    let (size, length) = (running.blocks.bytes(), bytes.max(1).next_multiple_of(align));
+    let (size, length) = (running.heap.common.bytes(), bytes.max(1).next_multiple_of(align));
     // What lies before a large page stays unused.
     let before = words.taken_bytes().fetch_add(length + align - 64, SeqCst);
     let offset = before.next_multiple_of(align);
@@ -307,13 +322,26 @@ pub fn free(address: usize, site: Site<'_>) {
     let text = site.to_string();
     let found = process::with(|running| {
         if running.processes.created == 0 && matches!(running.stage, Stage::Main | Stage::Replaying) {
-            return Some(running.blocks.free(offset, &text));
+            return Some(running.heap.common.free(offset, &text));
         }
         matches!(running.way, Way::Node(_)).then_some(Ok(()))
     });
     match found {
         Some(Ok(())) => {}
         Some(Err(violation)) => failure::end(format_args!("{violation}")),
-        None => drop(run(site, |_| Ok(()), |member| member.begin_free(offset, &text))),
+        None => {
+            run(site, |_| Ok(()), |member| member.begin_free(offset, &text));
+            hide_freed(offset);
+        }
+    }
+}
+
+/// An access of this rank to pages that it has given back is to fault. Which they are it knows of blocks that
+/// `main` or itself has taken.
+fn hide_freed(offset: u64) {
+    let bytes = process::with(|running| running.heap.forget(offset));
+    if let Some(run) = bytes.and_then(|bytes| freed::inside(offset, bytes)) {
+        executor::hide(run);
+        freed::note(run, true);
     }
 }

@@ -56,7 +56,7 @@ pub fn operate(operation: i32, runs: &mut [PageRun], attributes: u32, site: Site
 
 /// Place of a run in the arena.
 fn range(number: usize, run: &PageRun, site: Site<'_>) -> std::ops::Range<u64> {
-    let size = process::with(|running| running.blocks.bytes());
+    let size = process::with(|running| running.heap.common.bytes());
     let begin = run.start.wrapping_sub(BASE) as u64;
     match begin.checked_add(run.bytes as u64) {
         Some(end) if end <= size => begin..end,

@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tutti_runtime::job::Job;
 use tutti_shm::arena::Range;
 
-use crate::core::blocks::Blocks;
 use crate::core::unit::Placement;
 use crate::core::violation::Violation;
 use crate::failure;
+use crate::heap::Heap;
 use crate::node::Words;
 
 /// How the ranks of the job share memory.
@@ -49,8 +49,8 @@ pub struct Running {
     /// Locks that `main` holds, while it is the only process of a job on several nodes: it asks nobody for
     /// them.
     pub held: Vec<u64>,
-    /// The heap as all ranks know it before CREATE.
-    pub blocks: Blocks,
+    /// Blocks of shared memory.
+    pub heap: Heap,
     /// The memory that the arena's address stands for.
     pub view: View,
 }
@@ -62,6 +62,8 @@ pub struct Processes {
     pub created: usize,
     /// How many of them were waited for.
     pub awaited: usize,
+    /// No more are to come: one CREATE has made all.
+    pub are_all: bool,
 }
 
 /// Memory that the program sees at the arena's address.

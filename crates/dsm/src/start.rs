@@ -24,13 +24,14 @@ use tutti_shm::arena::Range;
 use crate::arena::{Arena, BASE, Mprotect, Shared};
 use crate::core::blocks::Blocks;
 use crate::core::unit::{Placement, UNIT_BYTES};
+use crate::heap::Heap;
 use crate::mates::{self, Mail};
 use crate::node::{WORDS_BYTES, Words};
 use crate::note::{CheckedRange, OpenRange};
 use crate::process::{Processes, Running, Stage, View, Way, running};
 use crate::size::{Updates, Wishes};
 use crate::states::States;
-use crate::{executor, failure, fault, keep, note, os, replay, sites, size, statistics};
+use crate::{executor, failure, fault, freed, keep, note, os, replay, sites, size, statistics};
 
 /// Changes with what ranks tell each other at the start, and with the records.
 const VERSION: u64 = 4;
@@ -203,7 +204,7 @@ pub fn begin(mode: Result<Mode, String>) {
         processes,
         objects: 0,
         held: Vec::new(),
-        blocks: Blocks::new(bytes, asked),
+        heap: Heap::new(Blocks::new(bytes, asked)),
         view,
     };
     show(&started);
@@ -217,7 +218,7 @@ pub fn begin(mode: Result<Mode, String>) {
 /// The program has come to its end, by whatever way: `exit` calls it.
 extern "C" fn leave() {
     let facts = |running: &Running| {
-        let Processes { created, awaited } = running.processes;
+        let Processes { created, awaited, .. } = running.processes;
         (running.me(), running.ranks(), running.stage, created, awaited)
     };
     let Some((me, ranks, stage, created, awaited)) = running().as_ref().map(facts) else { return };
@@ -343,7 +344,9 @@ fn begin_protocol(job: &Job, view: &View, placement: Placement, wishes: Wishes, 
     if has_mail && let Err(error) = executor::serve_mates() {
         refuse(error);
     }
-    if let Err(error) = fault::install(job.world_place(), bytes, updated_from) {
+    let installed =
+        freed::install(bytes).and_then(|()| fault::install(job.world_place(), bytes, updated_from));
+    if let Err(error) = installed {
         failure::end(format_args!("faults of shared memory cannot be handled: {error}"));
     }
     Way::Nodes

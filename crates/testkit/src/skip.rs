@@ -49,6 +49,8 @@ pub enum Need {
     Fortran,
     /// `rcop`: clang 19 is installed, and the plugin is built (`make dsm`).
     Rcop,
+    /// `gdb`: gdb is installed.
+    Gdb,
     /// `dpkg`: the system's packages are Debian's.
     Dpkg,
     /// `libomp`: LLVM's OpenMP run time is installed, or can be had from Debian.
@@ -64,7 +66,7 @@ pub enum Need {
 }
 
 impl Need {
-    const ALL: [Need; 20] = [
+    const ALL: [Need; 21] = [
         Need::Root,
         Need::Cgroup,
         Need::Memory,
@@ -79,6 +81,7 @@ impl Need {
         Need::Cmake,
         Need::Fortran,
         Need::Rcop,
+        Need::Gdb,
         Need::Dpkg,
         Need::Libomp,
         Need::Browser,
@@ -104,6 +107,7 @@ impl Need {
             Need::Cmake => "cmake",
             Need::Fortran => "fortran",
             Need::Rcop => "rcop",
+            Need::Gdb => "gdb",
             Need::Dpkg => "dpkg",
             Need::Libomp => "libomp",
             Need::Browser => "browser",

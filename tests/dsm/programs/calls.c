@@ -24,6 +24,10 @@ struct shared {
     char from[BYTES];
     char between[8192];
     char into[BYTES];
+    char behind[8192];
+    struct msghdr message;
+    struct iovec piece;
+    char control[64];
 };
 
 static struct shared *all;
@@ -145,6 +149,77 @@ static void through_datagrams(FILE *file) {
     close(ends[1]);
 }
 
+static void through_messages(FILE *file) {
+    int ends[2];
+    struct iovec out[2] = {{all->from, 7000}, {all->from + 7000, BYTES - 7000}};
+    struct iovec in[2] = {{all->into, 11000}, {all->into + 11000, BYTES - 11000}};
+    struct msghdr sent = {.msg_iov = out, .msg_iovlen = 2}, received = {.msg_iov = in, .msg_iovlen = 2};
+    (void)file;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0 || sendmsg(ends[0], &sent, 0) != BYTES ||
+        recvmsg(ends[1], &received, 0) != BYTES)
+        perror("sendmsg");
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void through_a_shared_message(FILE *file) {
+    int ends[2], passed[1] = {fileno(file)};
+    struct cmsghdr *control = (struct cmsghdr *)all->control;
+    memset(&all->message, 0, sizeof all->message);
+    memset(all->control, 0, sizeof all->control);
+    all->piece.iov_base = all->from;
+    all->piece.iov_len = BYTES;
+    all->message.msg_iov = &all->piece;
+    all->message.msg_iovlen = 1;
+    all->message.msg_control = all->control;
+    all->message.msg_controllen = CMSG_SPACE(sizeof(int));
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(control), passed, sizeof passed);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0 || sendmsg(ends[0], &all->message, 0) != BYTES)
+        perror("sendmsg with a descriptor");
+    all->piece.iov_base = all->into;
+    memset(all->control, 0, sizeof all->control);
+    if (recvmsg(ends[1], &all->message, 0) != BYTES)
+        perror("recvmsg with a descriptor");
+    memcpy(passed, CMSG_DATA(control), sizeof passed);
+    if (all->message.msg_controllen < CMSG_LEN(sizeof(int)) || passed[0] == fileno(file) || close(passed[0]) != 0)
+        all->wrong++;
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void through_pieces_at_places(FILE *file) {
+    struct iovec out[2] = {{all->from, 5000}, {all->from + 5000, BYTES - 5000}};
+    struct iovec in[2] = {{all->into, 9000}, {all->into + 9000, BYTES - 9000}};
+    if (pwritev(fileno(file), out, 2, 30) != BYTES || preadv(fileno(file), in, 2, 30) != BYTES)
+        perror("pwritev");
+}
+
+static void through_lines(FILE *file) {
+    for (long at = 0; at < BYTES; at += 512)
+        fprintf(file, "%.512s\n", all->from + at);
+    rewind(file);
+    for (long at = 0; at < BYTES; at += 512) {
+        if (fgets(all->behind, sizeof all->behind, file) == NULL || strlen(all->behind) != 513)
+            perror("fgets");
+        memcpy(all->into + at, all->behind, 512);
+    }
+}
+
+static void with_descriptors_moved(FILE *file) {
+    /* Numbers that are free; in the place of the library's own none is taken (wrong.c). */
+    int taken = dup(fileno(file)), free_one = dup(fileno(file));
+    close(free_one);
+    if (dup2(taken, free_one) != free_one || dup3(taken, taken, 0) != -1 || errno != EINVAL)
+        all->wrong++;
+    if (write(free_one, all->from, BYTES) != BYTES || pread(taken, all->into, BYTES, 0) != BYTES)
+        perror("dup2");
+    close(taken);
+    close(free_one);
+}
+
 static int compare(const void *one, const void *other) {
     long a = *(const long *)one, b = *(const long *)other;
     return (a > b) - (a < b);
@@ -153,7 +228,8 @@ static int compare(const void *one, const void *other) {
 static void (*const ways[])(FILE *) = {
     through_write,  through_pwrite,  through_pieces,     through_stream, through_socket,
     through_memcpy, through_text,    through_getline,    with_locked_memory, with_a_child,
-    with_all_memory_locked, through_datagrams, with_descriptors_closed,
+    with_all_memory_locked, through_datagrams, through_messages,
+    through_a_shared_message, through_pieces_at_places, through_lines, with_descriptors_moved, with_descriptors_closed,
 };
 
 static void check(int is_right, const char *what, int which) {

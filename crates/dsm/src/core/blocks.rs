@@ -164,6 +164,12 @@ impl Blocks {
         }
     }
 
+    /// How many bytes the block has that begins at a place.
+    pub fn bytes_of(&self, offset: u64) -> Option<u64> {
+        self.sites.get(&offset)?;
+        self.heap.size_of(usize::try_from(offset).ok()?).map(|bytes| bytes as u64)
+    }
+
     /// How many bytes there are.
     pub fn bytes(&self) -> u64 {
         self.heap.bytes() as u64

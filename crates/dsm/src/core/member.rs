@@ -339,6 +339,14 @@ impl Member {
         self.begin_request(0, Call::Touch { offset });
     }
 
+    /// The process of this node has ended: those who keep barriers have to know.
+    pub fn begin_end(&mut self) {
+        for keeper in 0..self.nodes {
+            let time = self.known.seen().clone();
+            self.post(keeper, Message { call: Call::End, time, parts: Vec::new() });
+        }
+    }
+
     /// Goes on with the call; whether it is over.
     pub fn advance(&mut self, port: &mut impl Port, frames: &mut impl Frames) -> bool {
         loop {

@@ -114,6 +114,8 @@ pub enum Call {
         /// Where, in the arena.
         offset: u64,
     },
+    /// A node comes to nothing more: its process has ended.
+    End,
     /// The answer to each call that waits.
     Grant {
         /// Thing asked for.
@@ -146,6 +148,7 @@ impl Message {
             Call::Free { offset, site } => (7, [*offset, 0], site),
             Call::Grant { value } => (8, [*value, 0], ""),
             Call::Touch { offset } => (9, [*offset, 0], ""),
+            Call::End => (10, [0, 0], ""),
         };
         let mut bytes = vec![kind, 0, 0, 0, 0, 0, 0, 0];
         numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
@@ -193,6 +196,7 @@ impl Message {
             7 => Call::Free { offset: first, site: text },
             8 => Call::Grant { value: first },
             9 => Call::Touch { offset: first },
+            10 => Call::End,
             _ => return None,
         };
         Some(Message { call, time: VectorTime::from_entries(entries), parts })

@@ -49,6 +49,8 @@ pub struct Kept {
     barriers: BTreeMap<u64, Barrier>,
     flags: BTreeMap<u64, Flag>,
     blocks: Blocks,
+    /// Nodes whose process has ended.
+    ended: usize,
     /// The time of all who have given memory back.
     freed: VectorTime,
 }
@@ -62,6 +64,7 @@ impl Kept {
             barriers: BTreeMap::new(),
             flags: BTreeMap::new(),
             blocks: Blocks::new(bytes, bytes),
+            ended: 0,
             freed: VectorTime::zero(nodes),
         }
     }
@@ -132,7 +135,32 @@ impl Kept {
         kept.arrived.push(asker);
         let is_full = kept.arrived.len() as u64 == count;
         let leaving = if is_full { std::mem::take(&mut kept.arrived) } else { Vec::new() };
-        Ok((leaving, kept.time.clone()))
+        let grants = (leaving, kept.time.clone());
+        self.find_deserted()?;
+        Ok(grants)
+    }
+
+    /// The process of a node has ended.
+    ///
+    /// # Errors
+    /// When others wait at a barrier that can be full no more.
+    pub fn end(&mut self) -> Result<(), Violation> {
+        self.ended += 1;
+        self.find_deserted()
+    }
+
+    /// A barrier at which some wait, of more than there still are: who waits is there, so each that has ended
+    /// is one of those that are awaited.
+    fn find_deserted(&self) -> Result<(), Violation> {
+        let (ended, nodes) = (self.ended, self.nodes);
+        let left = nodes.saturating_sub(ended) as u64;
+        for (&barrier, Barrier { count, arrived, .. }) in &self.barriers {
+            if let Some(first) = arrived.first().filter(|_| ended > 0 && *count > left) {
+                let (node, count) = (first.node, *count);
+                return Err(Violation::Deserted { barrier, node, count, ended, nodes });
+            }
+        }
+        Ok(())
     }
 
     /// A node sets a flag, with its time.
@@ -231,6 +259,21 @@ mod tests {
         assert_eq!(wrong, Err(Violation::BarrierCount { barrier: 1, node: 0, found: 3, expected: 2 }));
         assert_eq!(nodes(&kept.arrive(1, 2, asker(0)).unwrap()), [2, 0]);
         assert_eq!(nodes(&kept.arrive(1, 1, asker(1)).unwrap()), [1], "a round has a count of its own");
+    }
+
+    #[test]
+    fn barrier_is_deserted_when_too_few_are_left_to_come() {
+        let mut kept = Kept::new(3, 0);
+        assert_eq!(nodes(&kept.arrive(1, 2, asker(0)).unwrap()), [0_usize; 0]);
+        assert_eq!(kept.end(), Ok(()), "two are left");
+        assert_eq!(nodes(&kept.arrive(1, 2, asker(1)).unwrap()), [0, 1]);
+        assert_eq!(kept.end(), Ok(()), "nobody waits");
+        let deserted = Violation::Deserted { barrier: 1, node: 1, count: 2, ended: 2, nodes: 3 };
+        assert_eq!(kept.arrive(1, 2, asker(1)), Err(deserted));
+        let mut kept = Kept::new(3, 0);
+        assert_eq!(nodes(&kept.arrive(4, 3, asker(1)).unwrap()), [0_usize; 0]);
+        let deserted = Violation::Deserted { barrier: 4, node: 1, count: 3, ended: 1, nodes: 3 };
+        assert_eq!(kept.end(), Err(deserted));
     }
 
     #[test]

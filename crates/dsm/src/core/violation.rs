@@ -39,6 +39,22 @@ pub enum Violation {
         /// Answers of the others.
         expected: u64,
     },
+    /// Ranks wait at a barrier for some that have ended.
+    #[error(
+        "rank {node} waits at barrier {barrier} of {count} ranks for ever: {ended} of {nodes} ranks have returned from the function that CREATE was given"
+    )]
+    Deserted {
+        /// Which barrier.
+        barrier: u64,
+        /// A rank that waits.
+        node: usize,
+        /// How many were to meet.
+        count: u64,
+        /// How many ranks come to nothing more.
+        ended: usize,
+        /// All ranks.
+        nodes: usize,
+    },
     /// No such block.
     #[error("{site}: G_FREE of an address that G_MALLOC has not given, or that is free already")]
     NotAllocated {

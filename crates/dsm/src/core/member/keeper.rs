@@ -40,6 +40,10 @@ pub(super) fn apply(
             value = kept.blocks().large_at(offset);
             (vec![asker()], time.clone())
         }
+        Call::End => {
+            kept.end()?;
+            return Ok(Vec::new());
+        }
         Call::Free { offset, site } => {
             kept.free(offset, &site, time)?;
             return Ok(Vec::new());
