@@ -251,8 +251,8 @@ impl Scheduler {
         self.serve_queue();
     }
 
-    /// Takes the reservations that are not over. Jobs that have room keep it, with room for their steps. A job
-    /// for which too few nodes are left is passed by all.
+    /// Takes the reservations that are not over. Jobs that have room keep it, with room for their steps. A
+    /// job for which too few nodes are left is passed by all.
     pub fn reserve(&mut self, now_ns: u64, reservations: Vec<Reservation>) {
         self.charge(now_ns);
         self.machine.reserved.set(reservations);
