@@ -148,6 +148,8 @@ fn open_mpi_explanation_of_an_abort_reaches_the_user() {
         let ran = mpiexec(&[&["-n", "2"], nodes].concat(), &file, &["abort"]);
         assert_eq!(ran.code(), 7, "{ran}");
         assert!(ran.stderr.contains("MPI_ABORT was invoked on rank 1"), "{ran}");
+        // Without what its own launcher would have got beside the text.
+        assert!(!ran.stderr.contains('\0') && !ran.stderr.contains("help-mpi"), "{ran}");
     }
 }
 

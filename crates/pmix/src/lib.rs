@@ -25,6 +25,7 @@
 //! | [`machine`] | what the servers of all nodes know together, changed by words in one order; pure |
 //! | [`spaces`], [`names`], [`gathers`] | its parts: namespaces, published names, operations of several |
 //! | [`status`] | numbers by which operations end |
+//! | [`texts`] | texts for the user, as libraries send them |
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -35,4 +36,5 @@ pub mod names;
 pub mod server;
 pub mod spaces;
 pub mod status;
+pub mod texts;
 pub mod wire;

@@ -13,8 +13,8 @@ use super::reply::{Callback, Pending};
 use crate::gathers::Kind;
 use crate::names::{Lookup, Range, Value};
 use crate::spaces::Process;
-use crate::status;
 use crate::wire::Command;
+use crate::{status, texts};
 
 /// A request of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -492,13 +492,14 @@ unsafe extern "C" fn on_log(
     let (process, entries) = unsafe { (process.as_ref().map(process_of), slice(entries, count)) };
     let texts = entries.iter().filter_map(|entry| {
         match (&*entry.name(), entry.value.kind) {
-            ("pmix.log.stderr" | "pmix.log.stdout", STRING | BYTE_OBJECT)
             // SAFETY: libpmix has handed it over.
-            | ("pmix.log.msg", BYTE_OBJECT) => unsafe { entry.datum() }.map(|value| value.bytes),
+            ("pmix.log.stderr" | "pmix.log.stdout", STRING | BYTE_OBJECT) => unsafe { entry.datum() },
+            // SAFETY: the same.
+            ("pmix.log.msg", BYTE_OBJECT) => unsafe { entry.datum() },
             _ => None,
         }
     });
-    let texts: Vec<Vec<u8>> = texts.collect();
+    let texts: Vec<Vec<u8>> = texts.map(|value| texts::of_message(value.bytes)).collect();
     hand_on(Request::Log(process, texts.concat()), Callback::Operation(callback), data);
 }
 
