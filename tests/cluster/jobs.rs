@@ -299,6 +299,38 @@ fn output_long_lines_of_several_nodes_never_mix() {
     }
 }
 
+/// Libraries on which the ranks of a job have begun with MPI, as `tutti status` has them.
+#[track_caller]
+fn expect_libraries(cluster: &Cluster, job: u32, expected: &[&str]) {
+    let text = cluster.job(job);
+    let rows: serde_json::Value = serde_json::from_str(&text).expect("rows");
+    assert_eq!(rows[0]["libraries"], serde_json::json!(expected), "{text}");
+}
+
+#[test]
+fn job_list_names_the_libraries_that_were_seen() {
+    let Some(cluster) = Cluster::on_machines(2, &[]) else { return };
+    let scratch = Scratch::new("cluster-libraries");
+    let ours = compile("tests/foreign/c/foreign.c", scratch.path());
+    let ours = ours.to_str().expect("UTF-8");
+    cluster.run(&["run", "-n", "1", "true"]).expect_success();
+    expect_libraries(&cluster, 1, &[]);
+    // While it runs, and on the one node of two that has a rank with MPI.
+    let script = "[ $TUTTI_RANK = 0 ] || exec sleep 1000; exec \"$0\" wait";
+    let job = cluster.start(&["run", "-N", "2", "-n", "2", "sh", "-c", script, ours]);
+    await_that("the job's row names the library", || cluster.job(2).contains("\"tutti\""));
+    expect_libraries(&cluster, 2, &["tutti"]);
+    let listed = cluster.tutti(&["ps", "-l"]).expect_success().stdout;
+    let column = |line: &str| line.split_whitespace().nth(6).map(str::to_owned);
+    let columns: Vec<_> = listed.lines().map(column).collect();
+    assert_eq!(columns, [Some("LIBRARY".to_owned()), Some("Tutti".to_owned())], "{listed}");
+    let status = cluster.tutti(&["status", "2"]).expect_success().stdout;
+    assert!(status.contains("\nlibrary  Tutti's library\n"), "{status}");
+    cluster.tutti(&["kill", "2"]).expect_success();
+    job.end();
+    expect_libraries(&cluster, 2, &["tutti"]);
+}
+
 #[test]
 fn mpich_program_runs_on_machines_of_a_cluster() {
     let Some(mpich) = tutti_tests::peers::mpich() else { return };
@@ -309,7 +341,8 @@ fn mpich_program_runs_on_machines_of_a_cluster() {
     mpicc.arg("-o").arg(&file).arg(tutti_tests::root().join("tests/foreign/c/foreign.c"));
     tutti_tests::run(&mut mpicc, crate::harness::LIMIT).expect_success();
     let file = file.to_str().expect("UTF-8");
-    for library in [&["run"][..], &["run", "--own-mpi"]] {
+    // A job's number is told by its order here.
+    for (library, first, seen) in [(&["run"][..], 1, "tutti"), (&["run", "--own-mpi"], 4, "pmi")] {
         for (nodes, on_node) in [("1", 4), ("2", 2)] {
             let words = [library, &["-N", nodes, "-n", "4", file]].concat();
             let ran = cluster.run(&words).expect_success();
@@ -321,6 +354,7 @@ fn mpich_program_runs_on_machines_of_a_cluster() {
         let ran = cluster.run(&[library, &["-N", "3", "-n", "3", file, "abort"]].concat());
         assert_eq!(ran.code(), 7, "{ran}");
         assert!(ran.stderr.contains("called MPI_Abort(7)"), "{ran}");
+        (first..first + 3).for_each(|job| expect_libraries(&cluster, job, &[seen]));
     }
 }
 
@@ -344,6 +378,7 @@ fn open_mpi_program_runs_on_machines_of_a_cluster() {
     let ran = cluster.run(&["run", "-N", "3", "-n", "3", file, "abort"]);
     assert_eq!(ran.code(), 7, "{ran}");
     assert!(ran.stderr.contains("called MPI_Abort(7)"), "{ran}");
+    (1..4).for_each(|job| expect_libraries(&cluster, job, &["pmix"]));
 }
 
 #[test]

@@ -112,7 +112,7 @@ enum Command {
         /// Only those with these names
         #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
         name: Vec<String>,
-        /// Declared and effective weights, and why they differ
+        /// Declared and effective weights, why they differ, and on which MPI library ranks run
         #[arg(long, short, conflicts_with = "json")]
         long: bool,
         /// For scripts

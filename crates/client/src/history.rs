@@ -178,6 +178,7 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
         exclusive: terms.exclusive,
         memory_bytes: terms.memory_bytes,
         node_gpus: terms.gpus,
+        seen_libraries: Vec::new(),
         gang: terms.gang,
         fill: terms.fill,
         effective_milli: 0,

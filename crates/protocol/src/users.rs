@@ -18,7 +18,7 @@ use crate::output::{Output, OutputState};
 use crate::settings::Setting;
 use crate::terms::Terms;
 use crate::wait_kind::WaitKind;
-use crate::wire::{Job, Program, Text, Used};
+use crate::wire::{Job, Library, Program, Text, Used};
 
 pub mod watch;
 
@@ -470,6 +470,9 @@ pub struct JobRow {
     /// GPUs that it has alone on each node; 0: none.
     #[serde(default, rename = "gpus")]
     pub node_gpus: u32,
+    /// Libraries on which ranks have begun with MPI, as their starters have seen it.
+    #[serde(default, rename = "libraries")]
+    pub seen_libraries: Vec<Library>,
 }
 
 impl JobRow {
@@ -477,6 +480,12 @@ impl JobRow {
     #[must_use]
     pub fn gpus(&self) -> u32 {
         self.node_gpus
+    }
+
+    /// Libraries on which ranks have begun with MPI, as their starters have seen it.
+    #[must_use]
+    pub fn libraries(&self) -> &[Library] {
+        &self.seen_libraries
     }
 
     /// Tasks of the array that it stands for.

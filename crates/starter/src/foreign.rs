@@ -20,8 +20,6 @@ pub struct Foreign {
 impl Foreign {
     /// Notes the library of a rank; whether it is the first on it.
     pub fn note(&mut self, library: Library) -> bool {
-        let is_new = !self.seen.contains(&library);
-        self.seen.extend(is_new.then_some(library));
-        is_new
+        library.note(&mut self.seen)
     }
 }

@@ -198,7 +198,7 @@ pub(super) fn list(all: bool, filter: &Filter) -> Result<ExitCode, String> {
     let Prices { users: standings, places, .. } = ask()?;
     let sharers = sharers(&standings);
     let names: Vec<String> = sharers.iter().map(|(uid, _)| users::name(*uid)).collect();
-    let head = ["JOB", "STATE", "USER", "WEIGHT", "EFFECTIVE", "MESSAGES", "WHY"];
+    let head = ["JOB", "STATE", "USER", "WEIGHT", "EFFECTIVE", "MESSAGES", "LIBRARY", "WHY"];
     let mut table = vec![head.map(str::to_owned).to_vec()];
     for row in rows.iter().filter(|row| filter.takes(states::of(row), &row.name, row.uid)) {
         let standing = standings.iter().find(|one| one.user == row.uid);
@@ -229,13 +229,22 @@ pub(super) fn list(all: bool, filter: &Filter) -> Result<ExitCode, String> {
             row.weight.to_string(),
             effective,
             if messages == 0 { "-".to_owned() } else { messages.to_string() },
+            libraries(row),
             why,
         ]);
     }
-    let mut text = aligned(&table, &[true, false, false, true, true, true, false]);
+    let mut text = aligned(&table, &[true, false, false, true, true, true, false, false]);
     let is_shown = |row: &&JobRow| filter.takes(states::of(row), &row.name, row.uid);
     for row in rows.iter().filter(is_shown).filter(|row| !row.connected.is_empty()) {
         text.push_str(&format!("job {} is connected to {}\n", row.job, super::status::connected_jobs(row)));
     }
     Ok(stdout::print(Some(text), ""))
+}
+
+/// Libraries on which ranks of a job have begun with MPI.
+fn libraries(row: &JobRow) -> String {
+    match row.libraries() {
+        [] => "-".to_owned(),
+        seen => seen.iter().map(|library| library.word()).collect::<Vec<_>>().join(","),
+    }
 }

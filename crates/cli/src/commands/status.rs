@@ -107,6 +107,9 @@ fn print_status(rows: &[JobRow]) -> String {
             }
         }
         text.push_str(&format!("nodes    {}\n", row.nodes.join(" ")));
+        for library in row.libraries() {
+            text.push_str(&format!("library  {library}\n"));
+        }
         for name in &row.output {
             text.push_str(&format!("output   {} on {}\n", escape_control(&output::shown(name)), row.origin));
         }

@@ -21,7 +21,7 @@ use tutti_os::cgroup;
 use tutti_protocol::job_numbers::JobNumbers;
 use tutti_protocol::paths;
 use tutti_protocol::public::ARGUMENTS_VARIABLE;
-use tutti_protocol::wire::{self, CONNECTED_MAX, FrameHeader, Job, Kind, Report, Stalled};
+use tutti_protocol::wire::{self, CONNECTED_MAX, FrameHeader, Job, Kind, Library, Report, Stalled};
 use tutti_snapshot::DEADLOCK_ENDED;
 
 use super::watch::Watch;
@@ -74,6 +74,8 @@ pub struct Enrolment {
     stalled: Vec<Option<Stalled>>,
     /// The launches that ranks of each starter are connected to.
     connected: Vec<Vec<u64>>,
+    /// Libraries on which ranks have begun with MPI.
+    libraries: Vec<Library>,
     /// Lines of the daemon that the user has, and whether the last still holds.
     printed: Vec<String>,
     stuck: bool,
@@ -114,6 +116,7 @@ impl Enrolment {
             held: Vec::new(),
             stalled: vec![None; numbers.len()],
             connected: vec![Vec::new(); numbers.len()],
+            libraries: Vec::new(),
             printed: Vec::new(),
             stuck: false,
             wake_at: None,
@@ -159,6 +162,13 @@ impl Enrolment {
     pub fn handle_connected(&mut self, index: usize, jobs: &[u64]) {
         self.connected[index] = jobs.to_vec();
         self.send_report(&Report::Connected(self.all_connected()));
+    }
+
+    /// Ranks have begun with MPI on this library.
+    pub fn handle_library(&mut self, library: Library) {
+        if library.note(&mut self.libraries) {
+            self.send_report(&Report::Library(library));
+        }
     }
 
     fn all_connected(&self) -> Vec<u64> {
@@ -322,6 +332,9 @@ impl Enrolment {
                 self.send_report(&Report::Later { pids: self.later.clone(), gone: Vec::new() });
                 self.send_report(&Report::Stalled(self.all_stalled()));
                 self.send_report(&Report::Connected(self.all_connected()));
+                for library in self.libraries.clone() {
+                    self.send_report(&Report::Library(library));
+                }
             }
             Some(Answer::Refused(text)) => {
                 (self.refusal, self.link, self.watched) = (Some(text), None, None);

@@ -200,11 +200,14 @@ impl Front {
             }
             Report::Refused(_) => {}
             Report::Warning(text) => self.complain(&text),
-            Report::Library(library) if self.options.remarks.verbose => {
-                let node = self.links[index].node.map_or_else(String::new, |node| format!(" on node {node}"));
-                self.complain(&format!("ranks{node} run on {library}"));
+            Report::Library(library) => {
+                self.enrolment.iter_mut().for_each(|enrolment| enrolment.handle_library(library));
+                if self.options.remarks.verbose {
+                    let node = self.links[index].node;
+                    let node = node.map_or_else(String::new, |node| format!(" on node {node}"));
+                    self.complain(&format!("ranks{node} run on {library}"));
+                }
             }
-            Report::Library(_) => {}
             Report::Counted(counted) => match &mut self.counted {
                 Some(all) => all.add(&counted),
                 none => *none = Some(counted),

@@ -274,6 +274,7 @@ impl Controller {
         let is_now_suspended = job.judge_stall(relay.states(id), (now_ms, now))
                 // A script that waits for its steps works.
                 || !has_steps && job.judge_idle(relay.states(id), now);
+        job.note_libraries(relay.states(id));
         let is_connected_otherwise = job.judge_connections(relay.states(id));
         self.jobs.forget_if_received(id, members, now_ms, cx.local.config.keep_ms);
         self.publish(relay, id);

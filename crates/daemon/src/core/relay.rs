@@ -68,6 +68,8 @@ struct Level {
     empty: Option<u32>,
     /// Public numbers of the launches that parts are connected to, added.
     connected: u64,
+    /// Libraries that parts have seen, added.
+    libraries: usize,
     /// Ranks with those that were started later, while all parts run.
     ranks: usize,
     /// Whether it is known by what they are held while others have the cores.
@@ -271,6 +273,7 @@ impl Entry {
             spawned: u32::MAX,
             empty: Some(u32::MAX),
             connected: 0,
+            libraries: 0,
             ranks: 0,
             held_by: true,
             snapshot: u64::MAX,
@@ -290,6 +293,7 @@ impl Entry {
                 level.empty = level.empty.min(part.empty);
             }
             level.connected = part.connected.iter().fold(level.connected, |sum, job| sum.wrapping_add(*job));
+            level.libraries += part.libraries().len();
             level.ranks += part.pids.len();
             level.held_by &= part.held_by.is_some();
             let stalls = level.stalled.zip(part.stalled.as_ref());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tutti_os::cgroup::Enforced;
 use tutti_protocol::users::FreezeMethod;
-use tutti_protocol::wire::{Counted, Ended, Reached, Stalled};
+use tutti_protocol::wire::{Counted, Ended, Library, Reached, Stalled};
 use tutti_sched::JobId;
 use tutti_sched::fill_trial::PutOut;
 
@@ -89,6 +89,9 @@ pub struct PartState {
     /// Counts of its ranks, if its user wants to know.
     #[serde(default)]
     counted: Option<Box<Counted>>,
+    /// Libraries on which its ranks have begun with MPI, in their order.
+    #[serde(default)]
+    libraries: Vec<Library>,
     /// A field more, as a later release may have it.
     #[cfg(feature = "next-wire")]
     #[serde(default)]
@@ -121,6 +124,16 @@ impl PartState {
     /// Counts of its ranks, if its user wants to know.
     pub fn counted(&self) -> Option<Counted> {
         self.counted.as_deref().copied()
+    }
+
+    /// Ranks have begun with MPI on this library, as its starter says it.
+    pub fn note_library(&mut self, library: Library) {
+        library.note(&mut self.libraries);
+    }
+
+    /// Libraries on which its ranks have begun with MPI.
+    pub fn libraries(&self) -> &[Library] {
+        &self.libraries
     }
 }
 

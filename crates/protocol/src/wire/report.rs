@@ -180,7 +180,8 @@ pub enum Report {
 }
 
 /// The library of a rank, as seen by the way in which it has begun with MPI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Library {
     /// Ours, under its name or under that of MPICH's: it has redeemed a ticket.
     Tutti,
@@ -188,6 +189,27 @@ pub enum Library {
     Pmi,
     /// Another one that has spoken PMIx.
     Pmix,
+}
+
+impl Library {
+    /// Column of a table.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Library::Tutti => "Tutti",
+            Library::Pmi => "PMI",
+            Library::Pmix => "PMIx",
+        }
+    }
+
+    /// Adds it to those that have been seen; whether it was not among them.
+    pub fn note(self, seen: &mut Vec<Library>) -> bool {
+        let place = seen.binary_search(&self);
+        if let Err(place) = place {
+            seen.insert(place, self);
+        }
+        place.is_err()
+    }
 }
 
 impl fmt::Display for Library {

@@ -259,11 +259,9 @@ impl Starter {
         self.send_words();
     }
 
-    /// A rank has begun with MPI. A daemon does not ask on which library.
+    /// A rank has begun with MPI.
     pub(super) fn note_library(&mut self, library: Library) {
-        if self.reconnect.is_none()
-            && self.parts.foreign.as_mut().is_some_and(|foreign| foreign.note(library))
-        {
+        if self.parts.foreign.as_mut().is_some_and(|foreign| foreign.note(library)) {
             self.report(&Report::Library(library));
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tutti_os::stderr::is_deceptive;
 use tutti_protocol::gpus::Gpus;
-use tutti_protocol::wire::{Cause, Counted, Input, Report, Used};
+use tutti_protocol::wire::{Cause, Counted, Input, Library, Report, Used};
 use tutti_sched::fill_trial::PutOut;
 use tutti_shm::ticket::public_number;
 
@@ -21,6 +21,7 @@ mod again;
 mod ending;
 mod judging;
 mod kept;
+mod libraries;
 mod starting;
 
 pub(super) use again::mixed;
@@ -120,7 +121,9 @@ pub(super) struct JobRecord {
     pub(super) queued: Option<Waits>,
     /// Launches that its ranks are connected to, by their public numbers, as its starters say; and its own.
     pub(super) connected: BTreeSet<u64>,
-    /// Lines that the log of events has of that.
+    /// Libraries on which its ranks have begun with MPI.
+    libraries: Vec<Library>,
+    /// Lines that the log of events has of its connections.
     pub(super) connection_lines: u32,
     pub(super) public: u64,
     /// Requesters that wait for its end: the node, and the question.
@@ -193,6 +196,7 @@ impl JobRecord {
             pids: Vec::new(),
             queued: None,
             connected: BTreeSet::new(),
+            libraries: Vec::new(),
             connection_lines: 0,
             public: public_number(launch.job.id),
             waiters: BTreeSet::new(),

@@ -190,8 +190,7 @@ impl Parts {
             Report::Empty(order) => state.empty = Some(order),
             Report::Stalled(stalled) => state.stalled = stalled,
             Report::Idle(idle) => state.idle = idle,
-            // The front end of a cluster's job does not ask for it.
-            Report::Library(_) => {}
+            Report::Library(library) => state.note_library(library),
             Report::Refused(text) => {
                 state.refused.get_or_insert(text);
             }
