@@ -139,6 +139,27 @@ fn job_with_requeue_outlives_a_node_of_it() {
     drop(gone);
 }
 
+/// A job of `--requeue` that needs a certain node waits for it when it is lost.
+#[test]
+fn requeued_job_waits_for_its_lost_node() {
+    let Some(cluster) = Cluster::on_machines(2, &["--slots", "1"]) else { return };
+    let submit = ["submit", "--requeue", "-o", "none", "--host", "node1", "-n", "1"];
+    let scratch = Scratch::new("batch-awaits");
+    let go = scratch.path().join("go");
+    let script = format!("[ -e {} ] || exec sleep 1000", go.display());
+    cluster.tutti(&[&submit[..], &["sh", "-c", &script]].concat()).expect_success();
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    std::fs::write(&go, "").expect("our folder");
+    let gone = cluster.kill_daemon(1);
+    await_that("its successor waits for the node", || {
+        waits(&cluster, 2) == "0 are of the 1 node that it needs up"
+    });
+    assert!(cluster.job(1).contains("\"kind\": \"node-lost\""), "{}", cluster.job(1));
+    gone.start();
+    assert_eq!(cluster.tutti(&["wait", "1"]).code(), 0);
+    assert!(cluster.job(2).contains("\"count\": 1"), "{}", cluster.job(2));
+}
+
 #[test]
 fn held_job_starts_when_it_is_released() {
     let cluster = Cluster::up("batch-hold", 2, &[&["--slots", "1"], &SLOWLY_LOST[..]].concat());

@@ -14,7 +14,7 @@ fn job_has_slurms_environment_and_its_steps_have_their_tasks() {
     let slurm = Slurm::up("slurm-steps", 3, &["--slots", "2"]);
     slurm.write(
         "job.sh",
-        "#!/bin/bash\n#SBATCH -J \"mesh x\" -N 2 -n 4\n#SBATCH --output='out %j'\n\
+        "#!/bin/bash\n#SBATCH -J \"mesh x\" -N 2 -n 4 -w node0,node1\n#SBATCH --output='out %j'\n\
          echo $1 $SLURM_JOB_ID $SLURM_JOB_NAME $SLURM_JOB_NODELIST $SLURM_NNODES $SLURM_TASKS_PER_NODE $ENVIRONMENT\n\
          echo ${SLURM_CPUS_PER_TASK-none} ${SLURM_ARRAY_TASK_ID-none} $SLURM_SUBMIT_DIR\n\
          srun sh -c 'echo task $SLURM_PROCID of $SLURM_NTASKS on $SLURM_NODEID' | sort\n\
@@ -99,6 +99,29 @@ fn cancelled_job_is_cancelled_and_ended_ones_are_ignored() {
     slurm.await_state(&job, "COMPLETED");
     let text = slurm.read("signal");
     assert!(text.ends_with("status 138\n"), "{text}");
+}
+
+/// `scancel -b`: the script's shell alone has the signal, neither its step nor what it has started.
+#[test]
+fn signal_for_the_batch_script_is_for_nothing_else() {
+    let slurm = Slurm::up("slurm-batch-signal", 1, &["--slots", "2"]);
+    let trap =
+        "trap 'echo heard; : >told' USR1; sh -c 'while [ ! -e end ]; do sleep 0.1; done; echo child $?' &";
+    let step = "srun sh -c 'while [ ! -e end ]; do sleep 0.1; done; echo step' & : >ready; wait; wait; wait";
+    slurm.write("job.sh", &format!("#!/bin/sh\n{trap}\n{step}\n"));
+    let job = slurm.submit("-o signal job.sh").to_string();
+    await_that("its step runs, and the script listens", || {
+        let steps = slurm.ok(&format!("sacct -nP -j {job} -o JobID,State"));
+        steps.contains(".0|RUNNING") && slurm.cluster.folder.join("ready").exists()
+    });
+    slurm.ok(&format!("scancel -b -s USR1 {job}"));
+    await_that("the script has heard it", || slurm.cluster.folder.join("told").exists());
+    slurm.write("end", "");
+    slurm.await_state(&job, "COMPLETED");
+    let text = slurm.read("signal");
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["child 0", "heard", "step"]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod harness;
 mod jobs;
 mod lists;
 mod refusals;
+mod reservations;
 
 use std::process::Command;
 

@@ -57,10 +57,10 @@ fn what_cannot_be_had_is_refused_in_slurms_words() {
     }
     assert_eq!(slurm.ok("squeue -h -t all; squeue -h -j 999998,999999; sacct -n -j 999999"), "");
     // What has no meaning here is told on stderr, and the answer stays one line.
-    let ran = slurm.run("sbatch --qos=high --mail-type=END --exclusive --wrap=true");
+    let ran = slurm.run("sbatch --qos=high --nice=5 --exclusive --wrap=true");
     let job = Slurm::number_in(&ran.stdout);
     slurm.ok(&format!("scancel {job}"));
-    assert_eq!(ran.stderr, "sbatch: --qos, --mail-type without effect on a cluster of Tutti\n");
+    assert_eq!(ran.stderr, "sbatch: --qos, --nice without effect on a cluster of Tutti\n");
     let ran = slurm.run("TUTTI_DAEMON=/nothing/tuttid.sock squeue");
     assert!(ran.code() == 1 && ran.stderr.contains("Unable to contact slurm controller"), "{ran}");
     assert_eq!(slurm.run("TUTTI_DAEMON=/nothing/tuttid.sock scancel 1").code(), 8);

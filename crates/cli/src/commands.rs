@@ -30,6 +30,7 @@ mod jobs;
 mod logs;
 mod nodes;
 mod past;
+mod reserve;
 mod selection;
 mod services;
 mod shares;
@@ -43,7 +44,7 @@ mod why;
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 43] = [
+const USAGES: [&str; 45] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "alloc [OPTION ...] [-n N] [COMMAND ...]",
@@ -56,6 +57,8 @@ const USAGES: [&str; 43] = [
     "nodes [--json]",
     "drain NODE ... --why TEXT",
     "undrain NODE ...",
+    "reserve NODES --user USERS --for TIME | --until TIME [--from TIME] [--name NAME] | [--json]",
+    "unreserve NAME ...",
     "prices [--json]",
     "advise [--json]",
     "board [--json]",
@@ -172,6 +175,14 @@ enum Command {
         /// Their names
         #[arg(required = true, value_name = "NODE")]
         nodes: Vec<String>,
+    },
+    /// Reserve nodes for users for a time, or list what is reserved
+    Reserve(reserve::Options),
+    /// Remove reservations: their jobs go on
+    Unreserve {
+        /// Their names
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
     },
     /// What is wanted of the nodes, and what users have used of their shares
     Prices {
@@ -399,6 +410,8 @@ fn perform(command: Command) -> Result<ExitCode, String> {
             Ok(drain::run("drain", &nodes, |node| Request::Drain(node, why.clone())))
         }
         Command::Undrain { nodes } => Ok(drain::run("undrain", &nodes, Request::Undrain)),
+        Command::Reserve(options) => reserve::run(&options),
+        Command::Unreserve { names } => Ok(reserve::remove(&names)),
         Command::Board { json } => board::run(json),
         Command::Services { json } => services::list(json),
         Command::Call(options) => services::call(&options),

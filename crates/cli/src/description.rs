@@ -9,6 +9,7 @@ use rustix::stdio::{stdin, stdout};
 use rustix::termios::{isatty, tcgetwinsize};
 use tutti_os::random::fill_random;
 use tutti_protocol::batch::{Batch, StartRules};
+use tutti_protocol::mail::Mail;
 use tutti_protocol::terms::Terms;
 use tutti_protocol::users::Script;
 use tutti_protocol::wire::{self, Input, Job};
@@ -150,7 +151,10 @@ pub fn describe_from(options: &Options, place: Place) -> Result<Described, Refus
         // Its controller sees to it, also when nobody watches.
         batch.timeout_ms = options.timeout.map(|timeout| timeout.as_millis() as u64);
     } else if *batch.rules() != StartRules::default() || batch.warning().is_some() {
-        let text = "--begin, --exclude, --signal and --after-same-name are for jobs of a cluster (--nodes N, or tutti run)";
+        let text = "--begin, --exclude, --reservation, --signal and --after-same-name are for jobs of a cluster (--nodes N, or tutti run)";
+        return Err((text.into(), USAGE));
+    } else if *batch.mail() != Mail::default() {
+        let text = "--mail-type and --mail-user are for jobs of a cluster (--nodes N, or tutti run)";
         return Err((text.into(), USAGE));
     } else if !batch.after.is_empty() || !batch.queue.is_empty() {
         let text = "--queue, --after, --after-ok and --after-not-ok are for jobs of a cluster (--nodes N, or tutti run)";

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tutti_client::moments;
 use tutti_protocol::array::{Array, InArray};
 use tutti_protocol::batch::{After, BATCH_AFTER_MAX, Batch, IDLE_DEFAULT_MS, OnDeadlock, OnIdle, Warning};
+use tutti_protocol::mail::{self, Mail};
 use tutti_protocol::terms::Terms;
 use tutti_protocol::wire::{Binding, Inherits, Input};
 use tutti_protocol::{size, time_limit};
@@ -659,6 +660,16 @@ fn for_job(options: &mut Options, key: Key, name: &str, values: &[OsString]) -> 
             }
         }
         Key::AfterSameName => options.batch.rules_mut().behind_same_name = true,
+        Key::Reservation => options.batch.rules_mut().reservation = text(),
+        Key::MailType => {
+            options.batch.mail_mut().events =
+                Mail::events_of(&text()).ok_or_else(|| wrong(mail::EXPECTED))?;
+        }
+        Key::MailUser => {
+            let is_right = Mail::is_address(&text());
+            options.batch.mail_mut().to =
+                is_right.then(text).ok_or_else(|| wrong("an address such as me@example.org"))?;
+        }
         Key::Begin => {
             let begin_ms = moments::moment(&text()).ok_or_else(|| wrong(moments::BEGIN_EXPECTED))?;
             options.batch.rules_mut().begin_ms = Some(begin_ms);

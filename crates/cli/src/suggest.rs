@@ -73,8 +73,6 @@ const OPTIONS: &[(&str, &str)] = &[
     ("a", "--array 1-100 submits a task for each number"),
     ("H", "--hold: the job waits until it is released"),
     ("no-requeue", "a job begins anew with --requeue alone, or by `tutti requeue`"),
-    ("mail-type", "there is no mail: `tutti wait JOB && mail ...` sends it"),
-    ("mail-user", "there is no mail: `tutti wait JOB && mail ...` sends it"),
     ("account", "there are no accounts; shares are by user and group"),
     ("A", "there are no accounts; shares are by user and group"),
     ("qos", "--queue names a queue of the configuration"),

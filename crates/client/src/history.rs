@@ -161,6 +161,7 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
     let terms = Terms::default();
     let array_task = event.array_task.as_deref().and_then(ArrayTask::parse);
     JobRow {
+        in_reservation: String::new(),
         job: JobId(id),
         uid: event.uid.unwrap_or(own),
         state: JobState::Waiting,

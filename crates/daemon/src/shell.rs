@@ -28,6 +28,7 @@ use crate::message::{JobId, Message};
 use clock::{now, now_ms, now_us};
 pub use error::ShellError;
 use error::failed;
+pub use script_files::{ScriptSettings, check_mail};
 pub use settings::{Configured, Delays, Folders, NetworkSettings, NodeSettings, Settings};
 use starters::Starter;
 
@@ -50,6 +51,8 @@ mod journals;
 mod kept;
 mod leaving;
 mod lending;
+mod letters;
+mod mails;
 mod neighbours;
 mod numbers;
 mod opening;
@@ -62,6 +65,10 @@ mod receive;
 mod records;
 mod region_clients;
 mod regions;
+mod reservations;
+mod script_files;
+mod script_runs;
+mod scripts;
 mod service;
 mod settings;
 mod starters;
@@ -101,6 +108,12 @@ enum ShellEvent {
     StarterClosed(JobId, u64, Option<String>),
     /// The starter of this wire has been told to kill its part long ago.
     Overdue(JobId, u64),
+    /// The prolog of a part, that with this number, is over.
+    Prepared(JobId, u64, Result<(), String>),
+    /// The starter of a part is dead, and its status is taken.
+    Buried(script_files::Around),
+    /// A mail of this user is sent, or why not.
+    MailSent(u32, Option<String>),
     /// A job's writer with this number has said something.
     Writer(JobId, u64, WriterEvent),
     /// A starter of an earlier daemon has connected as if it were a user's program.
@@ -143,6 +156,9 @@ struct Shell {
     /// The user who is served now.
     speaker: Option<u32>,
     starters: HashMap<JobId, Starter>,
+    /// Parts whose prologs run.
+    preparing: script_runs::Preparations,
+    mails: letters::Mails,
     writers: writers::Writers,
     journals: journals::Journals,
     /// Starters that are our children.
@@ -366,6 +382,12 @@ impl Shell {
                 self.starters.get(&job).into_iter().for_each(|starter| starter.kill_overdue(number));
                 return;
             }
+            ShellEvent::MailSent(uid, failure) => return self.handle_mail_sent(uid, failure.as_deref()),
+            ShellEvent::Buried(around) => return self.begin_epilog(&around),
+            ShellEvent::Prepared(job, number, result) => match self.handle_prepared(job, number, result) {
+                Some(event) => event,
+                None => return,
+            },
             ShellEvent::Writer(job, number, event) => match self.handle_writer_event(job, number, event) {
                 Some(event) => event,
                 None => return,

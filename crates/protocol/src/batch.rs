@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tutti_sched::JobId;
 
 use crate::array::{Array, ArrayTask, InArray};
+use crate::mail::Mail;
 
 /// Characters of a job's name, at most.
 pub const NAME_CHARS_MAX: usize = 64;
@@ -105,6 +106,9 @@ pub struct Batch {
     /// The job whose place it takes, since that one was requeued. The controller alone says so.
     #[serde(default)]
     pub restarted: Option<Restart>,
+    /// Mail that its user gets.
+    #[serde(default, rename = "mail")]
+    pub wanted_mail: Mail,
 }
 
 /// Place of a job in a row of jobs of which each takes the place of the one before.
@@ -131,6 +135,9 @@ pub struct StartRules {
     /// Names of nodes on which it gets no ranks (`--exclude`).
     #[serde(default)]
     pub excluded: Vec<String>,
+    /// Name of the reservation in which it runs (`--reservation`); empty: none.
+    #[serde(default)]
+    pub reservation: String,
 }
 
 /// A signal that all ranks get before the time limit (`--signal`).
@@ -237,6 +244,17 @@ impl Batch {
     /// Says whose place it takes.
     pub fn set_restart(&mut self, restart: Option<Restart>) {
         self.restarted = restart;
+    }
+
+    /// Mail that its user gets.
+    #[must_use]
+    pub fn mail(&self) -> &Mail {
+        &self.wanted_mail
+    }
+
+    /// The same, to be changed.
+    pub fn mail_mut(&mut self) -> &mut Mail {
+        &mut self.wanted_mail
     }
 
     /// Part that it has in an array.

@@ -15,6 +15,7 @@ use crate::end::JobEnd;
 use crate::environment::Environment;
 use crate::gpus::Gpus;
 use crate::output::{Output, OutputState};
+use crate::reservation::Reservation;
 use crate::settings::Setting;
 use crate::terms::Terms;
 use crate::wait_kind::WaitKind;
@@ -83,6 +84,12 @@ pub enum Request {
     Number,
     /// Be the front end of a job again, whose daemon has gone meanwhile.
     Return(Box<Return>),
+    /// Reserve nodes.
+    Reserve(Box<Reservation>),
+    /// Remove the reservation of this name.
+    Unreserve(String),
+    /// All reservations that are not over.
+    Reservations,
 }
 
 /// State of a front end that is back after its daemon has gone.
@@ -231,6 +238,8 @@ pub enum Control {
     Release,
     /// Ends it; a new job takes its place.
     Requeue,
+    /// The process of its script gets this signal, and nothing else of the job.
+    SignalScript(u32),
 }
 
 /// Since when a waiting job is held, and by which user.
@@ -339,6 +348,8 @@ pub enum Answer {
     Token(String),
     /// Changes.
     Changes(Box<Changes>),
+    /// The reservations.
+    Reservations(Vec<Reservation>),
 }
 
 /// A job for people to look at.
@@ -473,9 +484,18 @@ pub struct JobRow {
     /// Libraries on which ranks have begun with MPI, as their starters have seen it.
     #[serde(default, rename = "libraries")]
     pub seen_libraries: Vec<Library>,
+    /// Reservation in which it runs; empty: none.
+    #[serde(default, rename = "reservation")]
+    pub in_reservation: String,
 }
 
 impl JobRow {
+    /// Reservation in which it runs; empty: none.
+    #[must_use]
+    pub fn reservation(&self) -> &str {
+        &self.in_reservation
+    }
+
     /// GPUs that it has alone on each node; 0: none.
     #[must_use]
     pub fn gpus(&self) -> u32 {

@@ -24,4 +24,6 @@ pub enum WaitKind {
     Resources,
     /// The controller has been restarted, and waits for its nodes.
     Restart,
+    /// Waits for its reservation to begin, or nodes that it needs are reserved for others.
+    Reservation,
 }

@@ -84,6 +84,8 @@ pub const FOR_GOOD: u32 = 1;
 /// In place of a rank in [`Kind::Kill`]: the job has ended itself, here or elsewhere. All is killed but the
 /// filters of dead ranks, which write what they have.
 pub const SPARE_FILTERS: u32 = 1;
+/// Bit beside the number of a signal: the processes of the ranks get it, and nothing that they have started.
+pub const SIGNAL_ALONE: u32 = 1 << 16;
 
 /// Kinds of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,6 +24,7 @@ mod note;
 mod output;
 mod patterns;
 mod query;
+mod reservations;
 mod sacct;
 mod sbatch;
 mod scancel;

@@ -69,6 +69,8 @@ enum Target {
     Steps,
     /// The script and its steps.
     All,
+    /// The script alone.
+    Script,
 }
 
 /// Runs the command.
@@ -129,7 +131,8 @@ pub fn read(line: &getopt::Line) -> Result<Asked, String> {
                 asked.signal =
                     Some(forms::signal(value).ok_or_else(|| format!("Unknown job signal: {value}"))?);
             }
-            "full" | "batch" => asked.target = Target::All,
+            "full" => asked.target = Target::All,
+            "batch" => asked.target = Target::Script,
             "verbose" => asked.verbose = true,
             "quiet" => asked.quiet = true,
             "clusters" if value != CLUSTER && value != "all" => {
@@ -224,6 +227,9 @@ fn act(asked: &Asked, job: &Job, steps: &[Job], status: &mut ExitCode) {
     let is_step = job.row.owner().is_some();
     let targets: Vec<(&Job, Control)> = match asked.signal {
         None => vec![(job, Control::Kill)],
+        Some(signal) if asked.target == Target::Script && job.row.is_script() => {
+            vec![(job, Control::SignalScript(signal))]
+        }
         Some(9) if asked.target == Target::All || is_step => vec![(job, Control::Kill)],
         Some(signal) if asked.target == Target::All || is_step => vec![(job, Control::Signal(signal))],
         // As in Slurm the script itself gets none, but KILL is for all of the job.

@@ -13,9 +13,10 @@ use crate::moments::{self, Day};
 use crate::names::{CLUSTER, VERSION};
 use crate::output::{complain, print, refuse};
 use crate::query::{self, NO_JOB};
+use crate::reservations::Record;
 use crate::squeue::MIN_JOB_AGE_MS;
 use crate::view::{Job, State};
-use crate::{identity, sinfo};
+use crate::{identity, reservations, sinfo};
 
 use Takes::{Nothing, Value};
 
@@ -41,12 +42,10 @@ pub const SPECS: &[Spec] = &[
 ];
 
 /// Keywords that are refused, and the command that does it here.
-const REFUSED: [(&str, &str); 6] = [
+const REFUSED: [(&str, &str); 4] = [
     ("reconfigure", "`tutti config reload` does it"),
     ("shutdown", "`tutti down` does it"),
     ("takeover", "another node becomes the controller by itself"),
-    ("create", "there are no reservations"),
-    ("delete", "there are no reservations"),
     ("reboot", "nodes are not rebooted"),
 ];
 
@@ -66,7 +65,7 @@ pub fn run(words: &[String]) -> ExitCode {
     }
     if given("help") {
         return print(
-            "Usage: scontrol [-o] show {job|node|partition|config|hostnames|hostlist} [NAME] | suspend, resume, hold, release, requeue JOB ... | update JobId=JOB [TimeLimit=LIMIT] [JobName=NAME] [StartTime=TIME]\n",
+            "Usage: scontrol [-o] show {job|node|partition|reservation|config|hostnames|hostlist} [NAME] | create reservation Nodes=LIST Users=USERS StartTime=TIME Duration=MINUTES | delete ReservationName=NAME | suspend, resume, hold, release, requeue JOB ... | update JobId=JOB [TimeLimit=LIMIT] [JobName=NAME] [StartTime=TIME]\n",
         );
     }
     if given("json") || given("yaml") {
@@ -82,6 +81,8 @@ pub fn run(words: &[String]) -> ExitCode {
         "version" => Ok(format!("{VERSION}\n")),
         "suspend" | "resume" | "hold" | "uhold" | "release" | "requeue" => control_all(command, rest),
         "update" => update(rest),
+        "create" => reservations::create(rest),
+        "delete" => reservations::delete(rest),
         other => match REFUSED.iter().find(|(name, _)| *name == other) {
             Some((_, why)) => Err(format!("{other} is not there: {why}")),
             None => Err(format!("invalid keyword: {other}")),
@@ -211,6 +212,11 @@ fn show(words: &[&str], in_one_line: bool) -> Result<String, String> {
         }
         return Ok(found.into_iter().map(|one| record(&node(one), in_one_line)).collect());
     }
+    if is(&["reservation", "reservations", "res"]) {
+        let found = reservations::show(names.first().copied())?;
+        let shown: String = found.iter().map(|one| record(one, in_one_line)).collect();
+        return Ok(if shown.is_empty() { reservations::none() } else { shown });
+    }
     if is(&["job", "jobs"]) {
         return show_jobs(names, in_one_line);
     }
@@ -252,9 +258,6 @@ fn config() -> Result<String, String> {
     }
     Ok(text)
 }
-
-/// Fields in lines, as they are printed without `-o`.
-type Record = Vec<Vec<(&'static str, String)>>;
 
 fn record(lines: &Record, in_one_line: bool) -> String {
     let lines = lines.iter().map(|line| {
@@ -452,6 +455,9 @@ fn job(job: &Job, now_ms: u64) -> Record {
         ("Licenses", "(null)".into()),
         ("Network", "(null)".into()),
     ]);
+    if !row.reservation().is_empty() {
+        lines.push(vec![("Reservation", row.reservation().to_owned())]);
+    }
     lines.push(vec![(
         "Command",
         or_null(if job.asked.script().is_empty() { &row.command } else { job.asked.script() }),

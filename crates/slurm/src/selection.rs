@@ -12,6 +12,7 @@ pub const QOS: &str = "normal";
 pub struct Selection {
     accounts: Option<Vec<String>>,
     nodes: Option<Vec<String>>,
+    reservations: Option<Vec<String>>,
     /// Set once something was named that no job has.
     is_empty: bool,
     is_given: bool,
@@ -26,7 +27,8 @@ impl Selection {
             "account" | "accounts" => self.accounts = Some(names()),
             "qos" => self.is_empty |= !has(QOS),
             "partition" => self.is_empty |= !has(CLUSTER),
-            "reservation" | "licenses" | "wckey" | "sibling" => self.is_empty = true,
+            "reservation" => self.reservations = Some(names()),
+            "licenses" | "wckey" | "sibling" => self.is_empty = true,
             _ => return false,
         }
         self.is_given = true;
@@ -51,6 +53,10 @@ impl Selection {
         let has_node = |nodes: &Vec<String>| job.row.nodes.iter().any(|node| nodes.contains(node));
         !self.is_empty
             && self.nodes.as_ref().is_none_or(has_node)
+            && self
+                .reservations
+                .as_ref()
+                .is_none_or(|names| names.iter().any(|name| name == job.row.reservation()))
             && self.accounts.as_ref().is_none_or(|accounts| accounts.iter().any(|one| one == account()))
     }
 }

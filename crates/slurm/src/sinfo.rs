@@ -9,7 +9,7 @@ use crate::getopt::{self, Ends, Spec, Takes};
 use crate::names::{CLUSTER, VERSION};
 use crate::output::{complain, print, refuse};
 use crate::table::{self, Piece};
-use crate::{forms, query};
+use crate::{forms, query, reservations};
 
 use Takes::{Nothing, Value};
 
@@ -35,6 +35,7 @@ pub const SPECS: &[Spec] = &[
     ("nodes", 'n', Value),
     ("noheader", 'h', Nothing),
     ("partition", 'p', Value),
+    ("reservation", 'T', Nothing),
     ("responding", 'r', Nothing),
     ("sort", 'S', Value),
     ("states", 't', Value),
@@ -89,8 +90,14 @@ pub fn run(words: &[String]) -> ExitCode {
     }
     if given("help") || given("usage") {
         return print(
-            "Usage: sinfo [-h] [-N] [-n nodes] [-o format] [-O fields] [-p partition] [-s] [-t states]\n",
+            "Usage: sinfo [-h] [-N] [-n nodes] [-o format] [-O fields] [-p partition] [-s] [-t states] [-T]\n",
         );
+    }
+    if given("reservation") {
+        return match reservations::table(given("noheader")) {
+            Ok(text) => print(&text),
+            Err(text) => refuse(NAME, &text, 1),
+        };
     }
     let listed = query::nodes().and_then(|nodes| list(&line.options, &nodes));
     match listed {

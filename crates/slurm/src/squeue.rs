@@ -461,6 +461,7 @@ fn field(entry: &Entry<'_>, letter: char, now_ms: u64) -> Option<String> {
             }
         }
         'b' if row.gpus() > 0 => format!("gres:gpu:{}", row.gpus()),
+        'v' if !row.reservation().is_empty() => row.reservation().to_owned(),
         'b' | 'v' | 'W' | 'w' | 'f' | 'n' => "N/A".into(),
         'S' => moment(row.started_ms),
         'e' => match (state.is_over(), row.limit_ms) {

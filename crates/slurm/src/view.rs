@@ -181,6 +181,8 @@ impl Job {
             WaitKind::ArrayLimit => "JobArrayTaskLimit",
             WaitKind::UserLimit => "AssocMaxJobsLimit",
             WaitKind::Resources | WaitKind::Restart => "Resources",
+            WaitKind::Reservation if !self.row.reservation().is_empty() => "Reservation",
+            WaitKind::Reservation => "ReqNodeNotAvail, Reserved for maintenance",
             WaitKind::Turn => "Priority",
         }
     }

@@ -7,6 +7,7 @@ pub mod script;
 pub mod submit;
 
 use tutti_client::node_list;
+use tutti_protocol::mail::Mail;
 
 use crate::forms::{self, Array, Dependency};
 use crate::getopt::{Spec, Takes};
@@ -150,8 +151,6 @@ const IGNORED: &[&str] = &[
     "gpu-freq",
     "gres-flags",
     "hint",
-    "mail-type",
-    "mail-user",
     "mcs-label",
     "mem-bind",
     "network",
@@ -193,6 +192,10 @@ const NATURAL: &[&str] = &[
     "wait-all-nodes",
 ];
 
+/// Kinds of mail about what never happens here, or is not told of.
+const MAILS_OF_NOTHING: [&str; 7] =
+    ["INVALID_DEPEND", "STAGE_OUT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS", ""];
+
 /// Options that are refused, and the reason.
 const REFUSED: &[(&str, &str)] = &[
     ("bb", "there are no burst buffers"),
@@ -207,7 +210,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("no-shell", "an allocation ends with its command: `salloc COMMAND`"),
     ("nodefile", "-w names nodes"),
     ("reboot", "nodes are not rebooted"),
-    ("reservation", "Requested reservation is invalid: there are none"),
     ("task-epilog", "programs before and behind tasks are not run"),
     ("task-prolog", "programs before and behind tasks are not run"),
     ("thread-spec", "cores are slots"),
@@ -363,6 +365,10 @@ pub struct Care {
     deadline: Option<String>,
     /// `--signal`: its number, the seconds before the limit, and whether the script alone gets it.
     signal: Option<(u32, u64, bool)>,
+    /// `--reservation`; empty: none.
+    reservation: String,
+    /// `--mail-type`, `--mail-user`.
+    mail: Mail,
 }
 
 impl Wanted {
@@ -456,6 +462,19 @@ impl Wanted {
                     .ok_or_else(|| format!("Invalid --signal specification: {value}"))?;
                 self.care.signal = Some(found);
             }
+            "reservation" => value.clone_into(&mut self.care.reservation),
+            "mail-type" => {
+                // Kinds of what never happens here cause no mail.
+                let named = value.split(',').filter(|word| !MAILS_OF_NOTHING.contains(&word.trim()));
+                let named = named.collect::<Vec<_>>().join(",");
+                let events = if named.is_empty() { Some(Vec::new()) } else { Mail::events_of(&named) };
+                self.care.mail.events =
+                    events.ok_or_else(|| format!("Invalid --mail-type specification: {value}"))?;
+            }
+            "mail-user" if value.is_empty() || Mail::is_address(value) => {
+                value.clone_into(&mut self.care.mail.to)
+            }
+            "mail-user" => return Err(format!("Invalid --mail-user specification: {value}")),
             "parsable" => self.manner.parsable = true,
             "wait" => self.manner.waits = true,
             "quiet" => self.manner.quiet = true,
@@ -686,7 +705,8 @@ mod tests {
             "-M other",
             "--clusters=x",
             "-C haswell",
-            "--reservation=r",
+            "--mail-type=SOMETIMES",
+            "--mail-user=a;b",
             "-n x",
             "-t 1x",
             "--mem=1.5G",
@@ -723,6 +743,7 @@ mod tests {
                     "open-mode" => "append",
                     "signal" => "USR1",
                     "dependency" => "singleton",
+                    "mail-type" => "ALL",
                     _ => "",
                 };
                 Wanted::default().set(name, value).unwrap();

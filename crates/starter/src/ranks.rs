@@ -468,6 +468,13 @@ impl Ranks {
         }
     }
 
+    /// Signals the processes of the ranks, and nothing that they have started.
+    pub fn signal_processes(&self, signal: Signal) {
+        for rank in self.ranks.iter().filter(|rank| !rank.dead && rank.origin != Origin::Adopted) {
+            rank.process.iter().for_each(|process| _ = pidfd_send_signal(&process.pidfd, signal));
+        }
+    }
+
     /// Whether a process is a rank's own, or the one that called MPI_Init below its wrapper.
     pub fn has_process(&self, pid: Pid) -> bool {
         self.ranks.iter().any(|rank| rank.pid() == Some(pid) || rank.inner_pid == Some(pid))

@@ -221,6 +221,20 @@ pub const OPTIONS: &[Spec] = &[
         "nodes of the cluster that the job is not to have, with commas between them",
     ),
     option(
+        Key::Reservation,
+        &["reservation"],
+        &["NAME"],
+        "a job of the cluster runs on nodes of this reservation, while it lasts (`tutti reserve`)",
+    ),
+    option(
+        Key::MailType,
+        &["mail-type"],
+        &["EVENTS"],
+        "mail about a job of the cluster, where its keeper has set a command for mail: BEGIN, END, FAIL, TIME_LIMIT, \
+         REQUEUE, ALL",
+    ),
+    option(Key::MailUser, &["mail-user"], &["ADDRESS"], "where that mail goes (default: to your name)"),
+    option(
         Key::Signal,
         &["signal"],
         &["SIG@SECONDS"],

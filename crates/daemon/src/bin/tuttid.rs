@@ -6,6 +6,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
@@ -13,7 +14,9 @@ use tutti_daemon::configuration::ConfigurationSource;
 use tutti_daemon::engine::Guest;
 use tutti_daemon::gang::GangSettings;
 use tutti_daemon::key::KeySource;
-use tutti_daemon::shell::{self, Configured, Delays, Folders, NetworkSettings, NodeSettings, Settings};
+use tutti_daemon::shell::{
+    self, Configured, Delays, Folders, NetworkSettings, NodeSettings, ScriptSettings, Settings,
+};
 use tutti_daemon::{log, pids};
 use tutti_os::stderr::print_line;
 use tutti_protocol::config::section::Section;
@@ -90,6 +93,9 @@ fn main() -> ExitCode {
 
 /// Exit status where the file is wrong.
 const WRONG_CONFIGURATION: u8 = 2;
+
+/// Time that a script of the keeper has, if the file does not say so.
+const SCRIPT_MS: u64 = 60_000;
 
 /// The file, and what goes before it.
 fn configuration(
@@ -215,14 +221,22 @@ fn daemon_settings(
         }),
         pids_max: options.pids_max.or(node.count("pids_max")).unwrap_or_else(pids::for_a_job),
         starter: paths::starter(),
+        scripts: ScriptSettings {
+            prolog: node.text("prolog").map(PathBuf::from),
+            epilog: node.text("epilog").map(PathBuf::from),
+            most: Duration::from_millis(node.ms("script_time").unwrap_or(SCRIPT_MS)),
+        },
     };
+    node.scripts.check()?;
     let delays = Delays {
         lost_ms: lost_ms as u64,
         keep_ms: keep_ms.unwrap_or((options.keep_for * 1000.0) as u64),
         leave_ms: options.life.leave_after.map(|seconds| (seconds * 1000.0) as u64),
         board_refresh_ms: options.board_refresh,
     };
-    let configured = Configured { source, loaded, shown };
+    let mail = cluster.text("mail").map(PathBuf::from);
+    shell::check_mail(mail.as_deref())?;
+    let configured = Configured { source, loaded, shown, mail };
     Ok(Settings { network, node, folders, key, delays, gangs, configured })
 }
 

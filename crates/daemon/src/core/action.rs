@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tutti_protocol::reservation::Reservation;
 use tutti_protocol::turns::TurnBatch;
 use tutti_protocol::users::Drained;
 use tutti_protocol::wire::{Job, Kind};
@@ -68,6 +69,10 @@ pub enum Action {
     Queue(JobId, Option<Box<Queued>>),
     /// On the controller: keep which nodes are drained, by name, for the controller after this one.
     KeepDrains(BTreeMap<String, Drained>),
+    /// On the controller: keep the reservations for the controller after this one.
+    KeepReservations(Vec<Reservation>),
+    /// On the controller: send mail.
+    SendMail(Box<Letter>),
     /// On the controller: keep the numbers of nodes by name for the next controller, before anything else.
     KeepNumbers(BTreeMap<String, NodeId>),
     /// Keep the sections of the configuration that hold for all nodes.
@@ -99,6 +104,23 @@ pub enum Action {
     Leave,
     /// The same, and why it cannot do its work.
     GiveUp(String),
+}
+
+/// Mail about a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter {
+    /// The job.
+    pub job: JobId,
+    /// User of the job, as whom it is sent.
+    pub user: User,
+    /// The user's other groups.
+    pub groups: Vec<u32>,
+    /// Address.
+    pub to: String,
+    /// Subject, in one line.
+    pub subject: String,
+    /// Text.
+    pub text: String,
 }
 
 /// The ranks of a job on this node.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tutti_protocol::config::Rules;
+use tutti_protocol::reservation::Reservation;
 use tutti_protocol::settings::Setting;
 use tutti_protocol::users::Drained;
 use tutti_sched::Policy;
@@ -38,6 +39,8 @@ pub struct Loaded {
 pub struct KnownNodes {
     /// Nodes that are drained.
     pub drains: BTreeMap<String, Drained>,
+    /// Nodes that are reserved.
+    pub reservations: Vec<Reservation>,
     /// The number of each.
     pub numbers: BTreeMap<String, NodeId>,
 }

@@ -19,6 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tutti_protocol::config::Rules;
+use tutti_protocol::mail::MailEvent;
 use tutti_protocol::public::PublicRow;
 use tutti_protocol::wire::{Report, Used};
 use tutti_sched::controller::Lags;
@@ -53,11 +54,14 @@ mod late;
 mod limits;
 mod listing;
 mod log;
+mod mails;
 mod messages;
 pub(super) mod placement;
 mod queue;
 mod requests;
 mod requeue;
+mod reservations;
+mod reserved;
 mod scheduler;
 mod shares;
 mod snapshot;
@@ -98,6 +102,7 @@ pub(super) struct Controller {
     /// Last report of the switch thread, on what jobs and users have had.
     served: ServedReport,
     drains: drains::Drains,
+    reservations: reserved::Reservations,
     /// Jobs that are connected to each other, as the scheduler knows it.
     connections: BTreeSet<connections::Pair>,
     messages: messages::Messages,
@@ -118,6 +123,7 @@ impl Controller {
             versions: BTreeMap::new(),
             served: ServedReport::default(),
             drains: drains::Drains::default(),
+            reservations: reserved::Reservations::default(),
             connections: BTreeSet::new(),
             messages: messages::Messages::default(),
             watched: watch::Watched::default(),
@@ -259,6 +265,7 @@ impl Controller {
         job.judge(states, now, (puts_bytes_max, has_steps));
         let (new, left) = (job.notices[reported..].to_vec(), std::mem::take(&mut job.left));
         let fillings = std::mem::take(&mut job.fillings);
+        let unprepared = job.take_unprepared();
         let is_started = job.reported_started && !was_started;
         let is_over = job.over && !was_over;
         let is_suspended = job.order.run == Run::Stop;
@@ -276,6 +283,7 @@ impl Controller {
                 || !has_steps && job.judge_idle(relay.states(id), now);
         job.note_libraries(relay.states(id));
         let is_connected_otherwise = job.judge_connections(relay.states(id));
+        self.begin_elsewhere(cx, id, &unprepared);
         self.jobs.forget_if_received(id, members, now_ms, cx.local.config.keep_ms);
         self.publish(relay, id);
         if is_connected_otherwise {
@@ -289,7 +297,11 @@ impl Controller {
                 scheduler::suspend(cx.out, job, true);
             }
             log::log_start(cx, job);
+            mails::of(&self.jobs, cx.local, id, MailEvent::Begin)
+                .into_iter()
+                .for_each(|mail| cx.out.act(mail));
         }
+        let Some(job) = self.jobs.get(id) else { return };
         if is_now_suspended {
             scheduler::suspend(cx.out, job, true);
             log::log(cx, id, JobEvent { event: "suspended", ..JobEvent::default() });
@@ -314,6 +326,7 @@ impl Controller {
                 ..JobEvent::default()
             };
             log::log(cx, id, event);
+            mails::of(&self.jobs, cx.local, id, MailEvent::End).into_iter().for_each(|mail| cx.out.act(mail));
             self.jobs.forget_oldest(wall_ms);
         }
         if let Some(signal) = warning {
@@ -504,6 +517,7 @@ impl Controller {
 
     /// Releases jobs for which what they have waited for may have come.
     pub(super) fn release_waiting(&mut self, cx: Context<'_>) {
+        self.pass_reservations(cx.local).into_iter().for_each(|action| cx.out.act(action));
         self.release_held(cx);
         self.settle_dependencies(cx);
     }

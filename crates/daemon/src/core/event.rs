@@ -48,6 +48,8 @@ pub enum Event {
     Starter(JobId, Vec<(Kind, u32, Vec<u8>)>),
     /// A starter is dead, or could not be started.
     StarterGone(JobId, StarterEnd),
+    /// The keeper's epilog has failed on this node, and how.
+    EpilogFailed(String),
     /// The writer of a job's output files says something.
     Writer(JobId, WriterEvent),
     /// The switch thread says something.
@@ -62,6 +64,8 @@ pub enum Event {
     ConfigurationKept(std::sync::Arc<str>),
     /// On the controller: the list of drained nodes is kept (`Action::KeepDrains`), or why not.
     DrainsKept(Result<(), String>),
+    /// On the controller: the reservations are kept (`Action::KeepReservations`), or why not.
+    ReservationsKept(Result<(), String>),
     /// On the controller: the configuration has been read anew, or has these mistakes.
     Reloaded(Option<(NodeId, u64)>, Result<Box<Loaded>, Vec<String>>),
     /// How loaded this node is, each time its board is refreshed.
@@ -87,6 +91,8 @@ pub enum StarterEnd {
     Died(String),
     /// The kernel has killed it, since this memory was used up.
     UsedUp(UsedUp),
+    /// The keeper's prolog has failed, so it was not started.
+    Unprepared(String),
 }
 
 /// Report of a writer of output files.

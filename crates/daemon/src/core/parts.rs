@@ -32,6 +32,8 @@ mod orders;
 mod reports;
 mod stdio;
 
+pub(super) use reports::drain_own_node;
+
 /// Jobs that have been here and are over, of which this is remembered: nobody starts them again.
 const PAST_MAX: usize = 4096;
 

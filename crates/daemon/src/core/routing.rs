@@ -17,7 +17,7 @@ use super::local::LocalNode;
 use super::numbers::Numbers;
 use super::origin::Origin;
 use super::outbox::{Effect, Outbox};
-use super::parts::Parts;
+use super::parts::{self, Parts};
 use super::regions::Regions;
 use super::relay::Relay;
 use super::services::Services;
@@ -71,6 +71,8 @@ impl Subsystems {
             controller.take_queue(cx, queued);
             controller.take_drains(known_nodes.drains);
             out.act(controller.drain_command(cx.local));
+            controller.take_reservations(known_nodes.reservations);
+            out.act(controller.reserve_command(cx.local));
         }
         new.origin.begin(cx.local.config.about.incarnation, now_ms, journals);
         new
@@ -137,6 +139,7 @@ impl Subsystems {
             }
             Event::Starter(job, frames) => self.parts.handle_starter(cx, job, frames),
             Event::StarterGone(job, end) => self.parts.handle_starter_gone(cx, job, end),
+            Event::EpilogFailed(why) => parts::drain_own_node(cx, why),
             Event::Writer(job, event) => self.origin.handle_writer(cx, job, event),
             Event::Gang(event) => self.handle_gang(out, event),
             Event::Limited(job, enforced) => self.parts.record_enforced(job, enforced),
@@ -148,12 +151,14 @@ impl Subsystems {
             }
             Event::DrainsKept(kept) => {
                 let controller = self.controller.as_mut();
-                if let Some(kept) =
-                    controller.and_then(|controller| controller.handle_drains_kept(cx.local, kept))
-                {
-                    kept.actions.into_iter().for_each(|action| out.act(action));
-                    out.route(kept.answer.0, kept.answer.1);
-                }
+                let kept = controller.and_then(|controller| controller.handle_drains_kept(cx.local, kept));
+                kept.into_iter().for_each(|kept| kept.give_out(out));
+            }
+            Event::ReservationsKept(kept) => {
+                let controller = self.controller.as_mut();
+                let kept =
+                    controller.and_then(|controller| controller.handle_reservations_kept(cx.local, kept));
+                kept.into_iter().for_each(|kept| kept.give_out(out));
             }
             Event::ConfigurationKept(text) => self.kept.handle_kept(cx, &text),
             Event::Reloaded(requester, result) => self.handle_reloaded(out, requester, result),
@@ -192,7 +197,10 @@ impl Subsystems {
                 self.relay.members_changed();
                 self.kept.members_changed(cx);
                 // A node that comes takes nothing before it is known to be drained.
-                self.controller.iter().for_each(|controller| out.act(controller.drain_command(cx.local)));
+                if let Some(controller) = &mut self.controller {
+                    out.act(controller.drain_command(cx.local));
+                    out.act(controller.reserve_command(cx.local));
+                }
                 gangs::forward_members(cx);
             }
             Effect::NumberLost => {

@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tutti_sched::{Account, Demand, Event, JobId, JobState, Part, Scheduler, Wait};
+use tutti_sched::{Account, Demand, Event, JobId, JobState, NodeId, Part, Reservation, Scheduler, Wait};
 
 use super::command::{Served, SwitchEvent};
 
@@ -25,6 +25,15 @@ const BUSY_SEEN_US: u64 = 5_000_000;
 
 /// Jobs at the head of the queue of which it is said why they wait.
 const REASONS_MAX: usize = 64;
+
+/// Reservations as the scheduler has them, from what the main loop says of them.
+pub(crate) fn reservations(now_ns: u64, told: Vec<(u32, Vec<NodeId>, u64)>) -> Vec<Reservation> {
+    let all = told.into_iter().map(|(number, nodes, in_ms)| {
+        let from_ns = now_ns.saturating_add(in_ms.saturating_mul(1_000_000));
+        Reservation { number, nodes, from_ns }
+    });
+    all.collect()
+}
 
 /// Answer of the admission: a word for the main loop, or a job that begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,7 +185,7 @@ impl Admission {
 
 #[cfg(test)]
 mod tests {
-    use tutti_sched::{Config, NodeId, Place};
+    use tutti_sched::{Config, Place};
 
     use super::*;
 

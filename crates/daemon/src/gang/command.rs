@@ -68,6 +68,11 @@ pub enum Command {
     },
     /// On the controller: no new ranks come to these nodes, and to all others they do.
     Drain(Vec<NodeId>),
+    /// On the controller: reservations that are not over, by number; their nodes, and in how many ms they
+    /// begin.
+    Reserve(Vec<(u32, Vec<NodeId>, u64)>),
+    /// On the controller: a job that waits runs so long at most, in ns; none: for ever.
+    Lasts(JobId, Option<u64>),
     /// A job with parts on this node or below.
     Job(JobId, Vec<NodeId>),
     /// The ranks of a job run here.

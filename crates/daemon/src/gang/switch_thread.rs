@@ -17,7 +17,7 @@ use tutti_sched::controller::Controller;
 use tutti_sched::{Down, JobId, NodeId, Order, Part, Report, Scheduler, Stage, Version};
 use tutti_shm::board::JobLines;
 
-use super::admission::{Admission, Verdict};
+use super::admission::{Admission, Verdict, reservations};
 use super::calls::Refused;
 use super::clock::now_ns;
 use super::command::{Command, NodeResources, SwitchEvent};
@@ -359,6 +359,15 @@ impl SwitchThread {
             }
             Command::Drain(nodes) => {
                 controller.scheduler_mut().drain(now_ns, &nodes);
+                admission.nodes_changed();
+            }
+            Command::Reserve(all) => {
+                let all = reservations(now_ns, all);
+                controller.scheduler_mut().reserve(now_ns, all);
+                admission.nodes_changed();
+            }
+            Command::Lasts(job, lasts_ns) => {
+                controller.scheduler_mut().set_lasts(now_ns, job, lasts_ns);
                 admission.nodes_changed();
             }
             Command::JobStarted(job) => admission.begin(now_ns, controller.scheduler_mut(), job),

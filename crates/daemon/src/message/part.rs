@@ -92,6 +92,9 @@ pub struct PartState {
     /// Libraries on which its ranks have begun with MPI, in their order.
     #[serde(default)]
     libraries: Vec<Library>,
+    /// Whether the keeper's prolog has failed here: nothing of it was started.
+    #[serde(default)]
+    prolog_failed: bool,
     /// A field more, as a later release may have it.
     #[cfg(feature = "next-wire")]
     #[serde(default)]
@@ -102,6 +105,16 @@ impl PartState {
     /// The first one of a part, of this version.
     pub fn of_version(version: u64) -> Self {
         PartState { version, ..PartState::default() }
+    }
+
+    /// Whether the keeper's prolog has failed here.
+    pub fn is_unprepared(&self) -> bool {
+        self.prolog_failed
+    }
+
+    /// Records whether the keeper's prolog has failed here.
+    pub fn set_unprepared(&mut self, is_unprepared: bool) {
+        self.prolog_failed = is_unprepared;
     }
 
     /// The last one of a part that is over whatever its starter says: the line says why.

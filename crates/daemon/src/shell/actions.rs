@@ -3,9 +3,10 @@
 use tutti_protocol::wire::{self, Kind};
 
 use super::starters::Starter;
-use super::{Shell, ShellEvent, drains, numbers, peer_users, peers, records, regions};
+use super::{JobId, Shell, ShellEvent, drains, numbers, peer_users, peers, records, regions, reservations};
 use crate::core::action::Action;
 use crate::core::event::Event;
+use crate::core::record::StarterRecord;
 use crate::gang;
 
 impl Shell {
@@ -33,11 +34,12 @@ impl Shell {
                     tracing::debug!("the starter of job {job} is started");
                     let mut described = *described;
                     described.part.iter_mut().for_each(|part| part.ports = self.settings.network.ports);
-                    self.start(job, &launch, described);
+                    self.prepare(job, launch, described);
                 }
                 Action::Enrol(client, job) => self.enrol(client, job),
                 Action::ToStarter(job, kind, number, payload) => {
-                    if let Some(starter) = self.starters.get(&job) {
+                    if self.preparing.put(job, kind, number, &payload) {
+                    } else if let Some(starter) = self.starters.get(&job) {
                         starter.put(kind, number, &payload);
                         if kind == Kind::Kill && number != wire::SPARE_FILTERS {
                             starter.kill_later(job, &self.shell_events);
@@ -51,17 +53,12 @@ impl Shell {
                 }
                 Action::End(job) => {
                     self.folder.remove(job);
+                    self.preparing.end(job);
                     self.starters.get_mut(&job).into_iter().for_each(Starter::end);
                 }
                 Action::RecordStarter(job, record) => {
-                    if let Some(starter) = self.starters.get(&job)
-                        && self
-                            .folder
-                            .put(job, &records::File { record: Some(*record), ..starter.file.clone() })
-                            .is_err()
-                    {
-                        self.manifest.renounce();
-                    }
+                    let record = self.preparing.record(job, record);
+                    record.into_iter().for_each(|record| self.record_starter(job, *record));
                 }
                 Action::RecordOutput(job, journal) => self.journals.put(job, &journal),
                 Action::ForgetOutput(job) => self.journals.remove(job),
@@ -89,6 +86,12 @@ impl Shell {
                     let done = move |kept| drop(events.send(ShellEvent::Core(Event::DrainsKept(kept))));
                     drains::keep(drains::file(&self.settings.folders.queue), nodes, done);
                 }
+                Action::KeepReservations(all) => {
+                    let events = self.shell_events.clone();
+                    let done = move |kept| drop(events.send(ShellEvent::Core(Event::ReservationsKept(kept))));
+                    drains::keep(reservations::file(&self.settings.folders.queue), all, done);
+                }
+                Action::SendMail(letter) => self.send_mail(*letter),
                 Action::KeepNumbers(nodes) => numbers::keep(&self.settings.folders.queue, &nodes),
                 Action::KeepConfiguration(text) => self.keep_configuration(text),
                 Action::LimitUsers => self.limit_users(),
@@ -122,6 +125,15 @@ impl Shell {
                 Action::Leave => self.leaving = true,
                 Action::GiveUp(why) => (self.leaving, self.refused) = (true, Some(why)),
             }
+        }
+    }
+
+    /// Keeps what the next daemon is to know of a starter.
+    pub(super) fn record_starter(&mut self, job: JobId, record: StarterRecord) {
+        let Some(starter) = self.starters.get(&job) else { return };
+        let file = records::File { record: Some(record), ..starter.file.clone() };
+        if self.folder.put(job, &file).is_err() {
+            self.manifest.renounce();
         }
     }
 }

@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::Serialize;
 use tutti_protocol::users::Drained;
 
 use super::kept::{self, Until};
@@ -32,10 +33,10 @@ pub(super) fn load(path: &Path) -> BTreeMap<String, Drained> {
     })
 }
 
-/// Replaces the file in a thread, and then calls `done`.
-pub(super) fn keep(
+/// Replaces the file in a thread, and then calls `done`. The file of reservations is written so too.
+pub(super) fn keep<T: Serialize + Send + Sync + 'static>(
     path: PathBuf,
-    nodes: BTreeMap<String, Drained>,
+    nodes: T,
     done: impl Fn(Result<(), String>) + Send + Sync + 'static,
 ) {
     let write = Arc::new(move || {

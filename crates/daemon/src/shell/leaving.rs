@@ -21,7 +21,7 @@ impl Shell {
     ///
     /// What waits to be written to front ends is written first, unless they do not read: the next daemon has
     /// none of it.
-    pub(super) async fn leave_to_next(&self) {
+    pub(super) async fn leave_to_next(&mut self) {
         if matches!(self.settings.key, KeySource::Text(_)) {
             return;
         }
@@ -30,6 +30,7 @@ impl Shell {
             tokio::time::sleep(LAST_WRITES_LOOK).await;
         }
         tracing::info!("replaced (SIGUSR1): jobs wait for the next daemon");
+        self.preparing.end_all();
         // No destructor: what is open is taken over as it is.
         std::process::exit(0)
     }
@@ -38,7 +39,8 @@ impl Shell {
     pub(super) fn leave_if_idle(&mut self) {
         let Some(leave_ms) = self.settings.delays.leave_ms else { return };
         let now_ms = now_ms();
-        if !self.clients.is_empty() || !self.starters.is_empty() || !self.core.is_idle() {
+        let is_at_work = !self.starters.is_empty() || !self.preparing.is_empty();
+        if !self.clients.is_empty() || is_at_work || !self.core.is_idle() {
             self.needed_ms = now_ms;
         }
         // A clock that was set back begins anew.
@@ -54,6 +56,7 @@ impl Shell {
         self.clients.clear();
         self.region_clients.clear();
         self.writers.clear();
+        self.preparing.end_all();
         // All hear it before one is waited for.
         self.starters.values_mut().for_each(Starter::end);
         for (job, starter) in self.starters.drain() {

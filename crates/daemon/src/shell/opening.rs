@@ -9,8 +9,8 @@ use super::settings::Settings;
 use super::starters::Starter;
 use super::{
     Shell, ShellError, ShellEvent, ShellEvents, board, complaints, doors, drains, events, filing, filling,
-    journals, lending, neighbours, numbers, orphans, peer_users, peers, quota, random_number, records,
-    service, used, uses,
+    journals, lending, letters, neighbours, numbers, orphans, peer_users, peers, quota, random_number,
+    records, reservations, script_runs, service, used, uses,
 };
 use crate::core::Core;
 use crate::core::config::{Config, KnownNodes};
@@ -54,6 +54,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
         known_nodes: match settings.network.controller {
             None => KnownNodes {
                 drains: drains::load(&drains::file(&settings.folders.queue)),
+                reservations: reservations::load(&reservations::file(&settings.folders.queue)),
                 numbers: numbers::load(&settings.folders.queue),
             },
             Some(_) => KnownNodes::default(),
@@ -150,6 +151,8 @@ impl Shell {
             speaker: None,
             peer_users: peer_users::PeerUsers::default(),
             starters,
+            preparing: script_runs::Preparations::default(),
+            mails: letters::Mails::default(),
             writers: HashMap::new(),
             journals,
             wards: orphans::Wards::new(),

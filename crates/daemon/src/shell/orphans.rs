@@ -51,6 +51,10 @@ struct Pids {
     given_up: HashSet<u32>,
 }
 
+/// Time after which a process that was killed is dead, or is given up: the kernel may wait for a file system
+/// of its user's for ever.
+pub(super) const KILLED_MAX: Duration = Duration::from_secs(5);
+
 /// Waits for the end of a process; `false`: it lives on.
 pub(super) fn await_end_blocking(process: impl AsFd, most: Duration) -> bool {
     let end = Instant::now() + most;

@@ -18,6 +18,7 @@ use tutti_os::cgroup::{self, PartGroup, PartPlace};
 use tutti_os::stat::Stat;
 
 use super::error::{ShellError, failed};
+use super::script_files::Around;
 use crate::core::record::{Queued, StarterRecord};
 use crate::message::JobId;
 
@@ -40,6 +41,16 @@ pub(super) struct File {
     pub group: Option<PartPlace>,
     /// For the core.
     pub record: Option<StarterRecord>,
+    /// For the epilog of its part; none: it has none.
+    #[serde(default)]
+    pub around: Option<Around>,
+}
+
+impl File {
+    /// Of a process that the daemon has not started.
+    pub(super) fn of_none(pid: u32, since: u64) -> Self {
+        File { token: 0, pid, since, cgroup: None, group: None, record: None, around: None }
+    }
 }
 
 /// The folder of these files.

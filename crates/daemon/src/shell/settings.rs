@@ -10,6 +10,7 @@ use tutti_protocol::paths;
 use tutti_protocol::ports::Ports;
 use tutti_protocol::settings::Setting;
 
+use super::script_files::ScriptSettings;
 use super::state;
 use crate::configuration::ConfigurationSource;
 use crate::core::config::Loaded;
@@ -75,6 +76,8 @@ pub struct NodeSettings {
     pub pids_max: u64,
     /// The starter's program.
     pub starter: PathBuf,
+    /// Scripts of the keeper around the parts of jobs.
+    pub scripts: ScriptSettings,
 }
 
 /// Configuration that the keeper has set.
@@ -86,6 +89,8 @@ pub struct Configured {
     pub loaded: Loaded,
     /// Settings that hold for this node, for people.
     pub shown: Vec<Setting>,
+    /// Command that sends mail about jobs, on the controller.
+    pub mail: Option<PathBuf>,
 }
 
 /// Times of silence, of idleness and of the board, in ms.

@@ -34,10 +34,11 @@ use tutti_protocol::version;
 use tutti_protocol::wire::{self, Daemon, Decoder, Job, Kind, Reattach, Text};
 
 use super::clock::now;
-use super::orphans::{Wards, await_end_blocking};
+use super::orphans::{KILLED_MAX, Wards, await_end_blocking};
 use super::quota::DescriptorPermit;
 use super::receive::read_some;
 use super::records::{File, remove_blocking, started};
+use super::script_files::Around;
 use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, UserEvents, random_number};
 use crate::core::event::StarterEnd;
 use crate::message::{Launch, STATE_BYTES_MAX};
@@ -45,10 +46,6 @@ use crate::message::{Launch, STATE_BYTES_MAX};
 /// Time after which a starter is dead that has closed its wire, or was told to end for good: it gives what it
 /// has started as long as that.
 const DYING_MAX: Duration = Duration::from_secs(30);
-
-/// Time after which a process that was killed is dead, or is given up: the kernel may wait for a file system
-/// of its user's for ever.
-pub(super) const KILLED_MAX: Duration = Duration::from_secs(5);
 
 /// Time after which a starter that was told to kill its part has said that the job is over, or root's daemon
 /// kills all of it.
@@ -342,6 +339,7 @@ impl Shell {
                     },
                     group: group.as_ref().map(|group| group.place().clone()),
                     record: None,
+                    around: Some(Around::new(job, launch, &described, &self.settings.node.name)),
                 };
                 if let Some(group) = &group {
                     self.core.handle(now(), Event::Limited(job, group.enforced()));
@@ -399,7 +397,7 @@ impl Shell {
                 };
                 self.complaints.warn(account, &line);
                 refused.store(true, Ordering::Relaxed);
-                let file = File { token: 0, pid: 0, since: 0, cgroup: None, group: None, record: None };
+                let file = File::of_none(0, 0);
                 let (enrolled, ended, group) = (false, false, None);
                 let wire = Some(wire);
                 Starter { child: None, enrolled, wire, ended, group, file, _descriptors: None }.end();
@@ -418,7 +416,7 @@ impl Shell {
             return;
         };
         let (pid, since) = known.process.map_or((0, 0), |process| process.number());
-        let file = File { token: 0, pid, since, cgroup: None, group: None, record: None };
+        let file = File::of_none(pid, since);
         let wire = Wire { number: client.0, writer: known.writer, listen: Arc::new(Notify::new()) };
         self.enrolled.insert(client, job);
         let (enrolled, ended, group) = (true, false, None);
@@ -554,6 +552,7 @@ impl Shell {
         let Some(mut starter) = self.starters.remove(&job) else { return };
         let (shell_events, wards) = (self.shell_events.clone(), self.wards.clone());
         let (program, node) = (self.settings.node.starter.clone(), self.settings.node.name.clone());
+        let around = starter.file.around.take();
         tokio::task::spawn_blocking(move || {
             let grace = if wrong.is_some() { Duration::ZERO } else { DYING_MAX };
             let how = starter.reap_blocking(grace, &wards);
@@ -575,6 +574,8 @@ impl Shell {
                 }
             };
             let _ = shell_events.send(ShellEvent::Core(Event::StarterGone(job, end)));
+            // In the thread that starts all.
+            around.into_iter().for_each(|around| drop(shell_events.send(ShellEvent::Buried(around))));
         });
     }
 }

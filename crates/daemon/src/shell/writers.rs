@@ -14,8 +14,7 @@ use tutti_os::stderr::print_line;
 use tutti_protocol::wire::{self, Decoder, Kind};
 use tutti_protocol::writer::{Identity, Open, Opened};
 
-use super::orphans::{Wards, await_end_blocking};
-use super::starters::KILLED_MAX;
+use super::orphans::{KILLED_MAX, Wards, await_end_blocking};
 use super::{Event, JobId, Shell, ShellEvent, ShellEvents};
 use crate::core::event::WriterEvent;
 use crate::message::User;

@@ -50,6 +50,9 @@ pub const NODE: &[Key] = &[
     key("socket", Kind::Path, "socket", "tuttid.sock in the folder"),
     key("state", Kind::Path, "state", "/var/lib/tutti for root's daemon"),
     key("keep_for", Kind::Duration(0, DAY), "keep_for", "1m"),
+    own("prolog", Kind::Path, "none"),
+    own("epilog", Kind::Path, "none"),
+    own("script_time", Kind::Duration(SECOND, HOUR), "1m"),
     key("log_level", Kind::Choice(&["error", "warn", "info", "debug", "trace"]), "log_level", "info"),
 ];
 
@@ -67,6 +70,7 @@ pub const CLUSTER: &[Key] = &[
     key("force_switch", Kind::Switch, "force_switch", "false"),
     key("arity", Kind::Count(1, 64), "arity", "4"),
     key("lost_after", Kind::Duration(200 * MS, HOUR), "lost_after", "5s"),
+    own("mail", Kind::Path, "none"),
 ];
 
 /// `[sight]`: history, metrics and the page.

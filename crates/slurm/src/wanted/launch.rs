@@ -132,6 +132,9 @@ fn allocation(wanted: &Wanted, name: &str, how: &[&str], program: &[String]) -> 
     if let Some(count) = wanted.gpus_of_node().ok().filter(|count| *count > 0) {
         command.args(["--gpus", &count.to_string()]);
     }
+    if !wanted.care.reservation.is_empty() {
+        command.args(["--reservation", &wanted.care.reservation]);
+    }
     if let Some(folder) = &wanted.folder {
         command.args(["--wdir", folder]);
     }

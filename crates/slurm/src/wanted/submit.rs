@@ -117,10 +117,12 @@ impl Plan {
             held: wanted.care.hold,
             begin_ms: begin.map(|text| moments::moment(text, Day::Next)).transpose()?,
             excluded: wanted.excluded.clone(),
+            reservation: wanted.care.reservation.clone(),
             ..StartRules::default()
         };
         let mut batch =
             Batch { name: name.clone(), time_ms: wanted.time_ms, start_rules, ..Batch::default() };
+        wanted.care.mail.clone_into(batch.mail_mut());
         batch.set_requeued_if_lost(wanted.care.requeue == Some(true));
         if let Some(array) = wanted.array() {
             batch.set_array(InArray::Whole(array.tasks()));

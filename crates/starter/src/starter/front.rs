@@ -11,7 +11,7 @@ use super::{ROOM_BYTES, Starter, StarterError};
 use crate::launch;
 use crate::readiness::now_ns;
 use tutti_os::cgroup::{self, Granted};
-use tutti_protocol::wire::{self, Decoder, FrameHeader, Job, Kind, Report};
+use tutti_protocol::wire::{self, Decoder, FrameHeader, Job, Kind, Report, SIGNAL_ALONE};
 
 /// Waits for the job, the first frame but for the cgroup that root's daemon gives it.
 ///
@@ -75,11 +75,15 @@ impl Starter {
                 if let Some(reconnect) = &mut self.reconnect {
                     reconnect.told.signals.hear(payload);
                 }
-                if let Some(signal) = Signal::from_named_raw(head.rank as i32) {
-                    self.parts.ranks.signal(signal);
+                let (number, is_alone) = (head.rank & !SIGNAL_ALONE, head.rank & SIGNAL_ALONE != 0);
+                if let Some(signal) = Signal::from_named_raw(number as i32) {
+                    match is_alone {
+                        true => self.parts.ranks.signal_processes(signal),
+                        false => self.parts.ranks.signal(signal),
+                    }
                     let ends = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal);
                     if ends && self.ready.is_some() {
-                        self.parts.ranks.set_ending(128 + head.rank as u8);
+                        self.parts.ranks.set_ending(128 + number as u8);
                         self.kill();
                     }
                 }

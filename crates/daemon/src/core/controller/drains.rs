@@ -20,6 +20,7 @@ use super::placement::named_node;
 use crate::core::action::Action;
 use crate::core::job_event::JobEvent;
 use crate::core::local::LocalNode;
+use crate::core::outbox::Outbox;
 use crate::gang::Command;
 use crate::members::NodeId;
 use crate::message::{Answer, Routed};
@@ -27,7 +28,8 @@ use crate::message::{Answer, Routed};
 /// A change that is not kept yet; without a reason the node is drained no longer.
 #[derive(Debug)]
 struct Change {
-    requester: Requester,
+    /// None: a fault of the node's, which holds already.
+    requester: Option<Requester>,
     node: String,
     mark: Option<Drained>,
 }
@@ -48,7 +50,7 @@ impl Drains {
 
     /// Question that is answered when the file is written.
     pub(super) fn answers(&self, requester: Requester) -> bool {
-        self.changes.iter().any(|change| change.requester == requester)
+        self.changes.iter().any(|change| change.requester == Some(requester))
     }
 
     /// The list as it is after the next change.
@@ -82,9 +84,16 @@ impl Drains {
 
 /// Steps that follow when a change is kept, or cannot be.
 pub(in crate::core) struct Kept {
-    pub(in crate::core) actions: Vec<Action>,
-    /// Node that has asked, and what it is answered.
-    pub(in crate::core) answer: (NodeId, Routed),
+    pub(super) actions: Vec<Action>,
+    /// Node that has asked, if one has, and what it is answered.
+    pub(super) answer: Option<(NodeId, Routed)>,
+}
+
+impl Kept {
+    pub(in crate::core) fn give_out(self, out: &Outbox) {
+        self.actions.into_iter().for_each(|action| out.act(action));
+        self.answer.into_iter().for_each(|(to, answer)| out.route(to, answer));
+    }
 }
 
 impl Controller {
@@ -129,7 +138,7 @@ impl Controller {
         }
         let (since_ms, uid) = (local.wall_ms, asker.user.uid);
         let mark = why.map(|why| Drained { since_ms, uid, why });
-        self.drains.changes.push_back(Change { requester: asker.requester, node, mark });
+        self.drains.changes.push_back(Change { requester: Some(asker.requester), node, mark });
         let is_only_one = self.drains.changes.len() == 1;
         Ok(self.drains.write_next().filter(|_| is_only_one))
     }
@@ -143,6 +152,16 @@ impl Controller {
         let nodes = self.drains.changed()?;
         let change = self.drains.changes.pop_front()?;
         let mut actions = Vec::new();
+        let Some(requester) = change.requester else {
+            if let Err(why) = kept {
+                let node = change.node;
+                actions.push(Action::Warn(format!(
+                    "{node} is drained, and the controller cannot keep it: {why}"
+                )));
+            }
+            actions.extend(self.drains.write_next());
+            return Some(Kept { actions, answer: None });
+        };
         let answer = match kept {
             Ok(()) => {
                 self.drains.nodes = nodes;
@@ -155,10 +174,29 @@ impl Controller {
             }
             Err(why) => Answer::Refused(format!("the controller cannot keep it: {why}")),
         };
-        self.answers.remember(change.requester, answer.clone());
+        self.answers.remember(requester, answer.clone());
         actions.extend(self.drains.write_next());
-        let (from, request_id) = change.requester;
-        Some(Kept { actions, answer: (from, Routed::Answer { request_id, answer }) })
+        let (from, request_id) = requester;
+        Some(Kept { actions, answer: Some((from, Routed::Answer { request_id, answer })) })
+    }
+
+    /// Drains a node at once because of a fault there; the file follows. A reason that it has stays.
+    /// Gives what is to be done for that.
+    pub(super) fn drain_for_fault(&mut self, local: &LocalNode, node: NodeId, why: &str) -> Vec<Action> {
+        let Some(members) = &local.members else { return Vec::new() };
+        let name = members.name(node);
+        if self.drains.of(&name).is_some() {
+            return Vec::new();
+        }
+        let mark = Drained { since_ms: local.wall_ms, uid: local.config.owner, why: cleaned(why) };
+        self.drains.nodes.insert(name.clone(), mark.clone());
+        let mut actions = vec![self.drains.command(local)];
+        let text = mark.why.clone();
+        actions.push(Action::Log(JobEvent { text, ..JobEvent::node(local.wall_ms, "drained", &name) }));
+        self.drains.changes.push_back(Change { requester: None, node: name, mark: Some(mark) });
+        let is_only_one = self.drains.changes.len() == 1;
+        actions.extend(self.drains.write_next().filter(|_| is_only_one));
+        actions
     }
 }
 

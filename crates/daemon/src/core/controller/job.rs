@@ -41,6 +41,7 @@ struct Reported {
     ending: bool,
     /// Reason for which it is put out there, as a filler.
     put_out: Option<PutOut>,
+    unprepared: bool,
 }
 
 /// A snapshot under way.
@@ -108,6 +109,8 @@ pub(super) struct JobRecord {
     /// Nodes on which it was put out as a filler, or may fill again; until that is in the log.
     pub(super) fillings: Vec<(NodeId, Option<PutOut>)>,
     reported_left: BTreeSet<NodeId>,
+    /// Nodes where the keeper's prolog has failed, and how, until they are drained.
+    unprepared: Vec<(NodeId, String)>,
     /// A snapshot under way, and the number of the last.
     pub(super) taking: Option<Taking>,
     pub(super) last_hold: u64,
@@ -189,6 +192,7 @@ impl JobRecord {
             left: Vec::new(),
             fillings: Vec::new(),
             reported_left: BTreeSet::new(),
+            unprepared: Vec::new(),
             taking: None,
             last_hold: 0,
             stuck: Stuck::default(),

@@ -84,6 +84,12 @@ impl JobRecord {
         }
     }
 
+    /// How long its ranks run at most, from the start on, unless its user suspends it; none: for ever.
+    pub(super) fn lasts_ns(&self) -> Option<u64> {
+        let (limit_ms, _) = self.launch.batch.limit()?;
+        Some(limit_ms.saturating_add(self.grace_ms()).saturating_mul(1_000_000))
+    }
+
     /// Time between TERM and KILL.
     fn grace_ms(&self) -> u64 {
         let by_user = self.order.clock.grace_ms;

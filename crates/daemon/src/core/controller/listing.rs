@@ -55,6 +55,7 @@ pub(super) fn list(
         memory_bytes: job.launch.terms.memory_bytes,
         node_gpus: job.launch.terms.gpus,
         seen_libraries: job.libraries().to_vec(),
+        in_reservation: job.launch.batch.rules().reservation.clone(),
         limits_memory: {
             let limits =
                 |node: &NodeId| members.nodes.get(node).is_some_and(|member| member.about.limits_memory);

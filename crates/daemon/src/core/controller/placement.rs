@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use tutti_protocol::reservation::Reservation;
 use tutti_protocol::wire::Input;
 use tutti_sched::{Demand, Holder, Place, SubmitError, could_hold};
 use tutti_shm::layout::LOCAL_RANKS_MAX;
@@ -69,9 +70,31 @@ pub(crate) enum PlacementError {
     /// A node that the job is to have and is not to have.
     #[error("--exclude names {0}, which the job is to have too")]
     Excluded(String),
+    /// A node that the job's reservation does not have.
+    #[error("node {0} is not of reservation {1}")]
+    Outside(String, String),
     /// No nodes of this cluster could ever hold it.
     #[error(transparent)]
     Demand(#[from] SubmitError),
+}
+
+/// The reservation in which a job runs.
+pub(crate) struct Within {
+    name: String,
+    nodes: BTreeSet<NodeId>,
+}
+
+impl Within {
+    /// The nodes that are there.
+    pub(crate) fn new(members: &Members, reservation: &Reservation) -> Self {
+        let there = members.nodes.iter().filter(|(_, member)| reservation.nodes.contains(&member.about.name));
+        Within { name: reservation.name.clone(), nodes: there.map(|(node, _)| *node).collect() }
+    }
+
+    /// Whether a node is of it.
+    pub(crate) fn has(&self, node: NodeId) -> bool {
+        self.nodes.contains(&node)
+    }
 }
 
 /// Nodes in order of ranks, and the world rank of each one's first.
@@ -126,11 +149,15 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// Demand of the job on the scheduler.
+/// Demand of the job on the scheduler, `within` its reservation.
 ///
 /// # Errors
 /// When what is asked for does not fit together, or the cluster could not hold it if it were empty.
-pub(crate) fn demand(members: &Members, submit: &Submit) -> Result<Demand, PlacementError> {
+pub(crate) fn demand(
+    members: &Members,
+    submit: &Submit,
+    within: Option<&Within>,
+) -> Result<Demand, PlacementError> {
     let ranks = submit.job.ranks();
     if ranks == 0 || ranks > u64::from(u32::MAX) {
         return Err(PlacementError::NoRanks);
@@ -163,7 +190,8 @@ pub(crate) fn demand(members: &Members, submit: &Submit) -> Result<Demand, Place
         fill: terms.fill,
         ..Demand::at(place)
     };
-    let demand = demand.with_gpus(terms.gpus).avoiding(excluded(members, submit)?);
+    let avoided = outside(members, &demand.place, within)?.chain(excluded(members, submit)?);
+    let demand = demand.with_gpus(terms.gpus).avoiding(avoided.collect());
     let nodes = members.alive().map(|(node, member)| {
         let about = &member.about;
         (node, about.slots, about.memory_bytes, about.gpus().count())
@@ -274,6 +302,24 @@ fn excluded(members: &Members, submit: &Submit) -> Result<Vec<NodeId>, Placement
         }
     }
     Ok(nodes.into_iter().collect())
+}
+
+/// Nodes that a reservation does not have.
+///
+/// # Errors
+/// When the job names one of them.
+fn outside<'a>(
+    members: &'a Members,
+    place: &Place,
+    within: Option<&'a Within>,
+) -> Result<impl Iterator<Item = NodeId> + use<'a>, PlacementError> {
+    if let (Place::Given(parts), Some(within)) = (place, within)
+        && let Some((node, _)) = parts.iter().find(|(node, _)| !within.has(*node))
+    {
+        return Err(PlacementError::Outside(members.name(*node), within.name.clone()));
+    }
+    let all = members.nodes.keys().copied();
+    Ok(all.filter(move |node| within.is_some_and(|within| !within.has(*node))))
 }
 
 /// A name without its domain.

@@ -21,6 +21,7 @@
 use std::collections::BTreeSet;
 
 use tutti_protocol::array::{Array, InArray};
+use tutti_protocol::mail::MailEvent;
 use tutti_protocol::users::HeldBy;
 use tutti_protocol::wait_kind::WaitKind;
 use tutti_protocol::wire::Report;
@@ -33,7 +34,7 @@ use super::filings::Filing;
 use super::job::JobRecord;
 use super::jobs::SETTLE_LOST;
 use super::waits::{Outcome, Waits};
-use super::{Controller, gpus, log, scheduler, start_rules};
+use super::{Controller, gpus, log, mails, scheduler, start_rules};
 use crate::core::action::Action;
 use crate::core::context::Context;
 use crate::core::job_event::JobEvent;
@@ -225,7 +226,9 @@ impl Controller {
         }
         let hold = job.hold_text(cx.local);
         let hold = hold.map(|text| (WaitKind::Held, text));
-        if let Some((kind, text)) = hold.or_else(|| start_rules::rule_text(&self.jobs, cx.local, id)) {
+        let rule = || start_rules::rule_text(&self.jobs, cx.local, id);
+        let why = hold.or_else(rule).or_else(|| self.reservation_text(cx.local, id));
+        if let Some((kind, text)) = why {
             return self.wait_since(cx, id, (kind, &text));
         }
         let Some(job) = self.jobs.get(id) else { return };
@@ -239,10 +242,14 @@ impl Controller {
         if let Some(text) = (!is_step).then(|| self.over_limit(cx.local, id, full)).flatten() {
             return self.wait_since(cx, id, (WaitKind::UserLimit, &text));
         }
-        let owner = self.jobs.get(id).map(|job| self.owner(cx.local, job.launch.user)).unwrap_or_default();
+        let Some(job) = self.jobs.get(id) else { return };
+        let (owner, lasts_ns) = (self.owner(cx.local, job.launch.user), job.lasts_ns());
+        let reservation = self.reservation_number(cx.local, job);
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Some(queued) = job.queued.as_mut() else { return };
         queued.demand.holder.owner = owner;
+        queued.demand.set_lasts(lasts_ns);
+        queued.demand.set_reservation(reservation);
         queued.submitted = true;
         let demand = Box::new(queued.demand.clone());
         cx.out.act(Action::Gang(Command::Submit(id, demand, false)));
@@ -370,11 +377,11 @@ impl Controller {
 
     /// Why a job has no nodes yet. Its user is told once, the log each time.
     pub(in crate::core) fn handle_waits(&mut self, cx: Context<'_>, id: JobId, why: &Wait) {
-        let text = why.to_string();
+        let (kind, text) = self.wait_text(why);
         let job = self.jobs.get_mut(id);
         let Some(job) = job.filter(|job| !job.is_ending()) else { return };
         let Some(queued) = job.queued.as_mut().filter(|queued| queued.is_asked()) else { return };
-        queued.why = Some((WaitKind::Resources, text.clone()));
+        queued.why = Some((kind, text.clone()));
         if !std::mem::replace(&mut queued.reported, true) {
             job.report(Report::Warning(format!("job {id} waits: {text}")));
         }
@@ -474,12 +481,14 @@ impl Controller {
     }
 
     fn begin_again(&mut self, cx: Context<'_>, id: JobId, requester: Option<Requester>) {
-        let Some(job) = self.jobs.get(id) else { return };
         let new = self.jobs.next_id();
+        mails::of(&self.jobs, cx.local, id, MailEvent::Requeue).into_iter().for_each(|mail| cx.out.act(mail));
+        let Some(job) = self.jobs.get(id) else { return };
         let is_there = |node| cx.local.members.as_ref().is_some_and(|members| members.is_alive(node));
         let origin = Some(job.launch.origin).filter(|node| is_there(*node)).unwrap_or(NodeId::CONTROLLER);
         let launch = job.again(new, origin);
         let Some(demand) = launch.demand() else { return };
+        let demand = demand.awaiting_lost();
         self.log_submission(cx, new, &launch);
         self.queue(cx, new, launch, demand, Filing::Again(id, requester));
         for dependent in self.jobs.wait_for_other(id, new) {
@@ -518,6 +527,19 @@ impl Controller {
             if self.jobs.newest(id) == id && !self.filings.has_again(id) {
                 self.begin_again(cx, id, None);
             }
+        }
+    }
+
+    /// The keeper's prolog has failed on these nodes of a job, and this is how: they are drained at once, and
+    /// the scheduler hears so before it is asked for the job that begins in place of this one.
+    pub(super) fn begin_elsewhere(&mut self, cx: Context<'_>, id: JobId, unprepared: &[(NodeId, String)]) {
+        for (node, why) in unprepared {
+            self.drain_for_fault(cx.local, *node, why).into_iter().for_each(|action| cx.out.act(action));
+        }
+        let Some(job) = self.jobs.get(id).filter(|_| !unprepared.is_empty()) else { return };
+        let is_able = !job.by_user && job.why_not_again().is_none();
+        if is_able && self.jobs.newest(id) == id && !self.filings.has_again(id) {
+            self.begin_again(cx, id, None);
         }
     }
 

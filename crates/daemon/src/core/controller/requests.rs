@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 use tutti_protocol::users::WITHOUT_TURNS;
-use tutti_protocol::wire::Report;
+use tutti_protocol::wire::{Report, SIGNAL_ALONE};
 
 use super::answers::{Asker, Requester};
 use super::bounds::{REFUSAL_BYTES_MAX, check_room};
@@ -71,6 +71,7 @@ impl Controller {
         let mut answer = match request {
             // It is answered when its file is written.
             _ if self.filings.answers(requester) || self.drains.answers(requester) => return,
+            _ if self.reservations.answers(requester) => return,
             Request::Run(submit) => match self.submit(cx, relay, asker, *submit, Kind::Attached) {
                 Some(answer) => answer,
                 None => return,
@@ -124,6 +125,15 @@ impl Controller {
                 Ok(action) => return action.into_iter().for_each(|action| cx.out.act(action)),
                 Err(text) => Answer::Refused(text),
             },
+            Request::Reserve(new) => match self.reserve(cx.local, asker, *new) {
+                Ok(action) => return action.into_iter().for_each(|action| cx.out.act(action)),
+                Err(text) => Answer::Refused(text),
+            },
+            Request::Unreserve(name) => match self.unreserve(cx.local, asker, name, again) {
+                Ok(action) => return action.into_iter().for_each(|action| cx.out.act(action)),
+                Err(text) => Answer::Refused(text),
+            },
+            Request::Reservations => Answer::Reservations(self.reservations.list(cx.local.wall_ms)),
             Request::Down => self.shut_down(cx, relay, user),
             // This answer is remembered: should what was asked still be on its way, it is not done.
             Request::Withdraw => Answer::Done,
@@ -309,11 +319,21 @@ impl Controller {
         if let Err(text) = start_rules::check(&submit) {
             return Some(Answer::Refused(text));
         }
+        if owner.is_some() || enrolled {
+            submit.batch.rules_mut().reservation.clear();
+        }
+        let within = match self.check_reservation(cx.local, user, &submit) {
+            Ok(found) => found.map(|found| placement::Within::new(members, found)),
+            Err(text) => return Some(Answer::Refused(text)),
+        };
+        let is_outside = |node: NodeId| within.as_ref().is_some_and(|within| !within.has(node));
         let ranks = listing::ranks(&self.jobs);
         let is_drained = |node| self.drains.of(&members.name(node)).is_some();
-        let ranks = |node| if is_drained(node) { u64::MAX } else { ranks.get(&node).copied().unwrap_or(0) };
+        let is_shut = |node: NodeId| is_drained(node) || is_outside(node);
+        let ranks = |node| if is_shut(node) { u64::MAX } else { ranks.get(&node).copied().unwrap_or(0) };
         let mut wanted = || {
-            placement::fill(members, ranks, &mut submit).and_then(|()| placement::demand(members, &submit))
+            placement::fill(members, ranks, &mut submit)
+                .and_then(|()| placement::demand(members, &submit, within.as_ref()))
         };
         let wanted = match enrolled {
             true => None,
@@ -478,8 +498,12 @@ impl Controller {
             }
             // It is a signal by now.
             Control::End(_) => {}
-            Control::Signal(signal) => {
-                job.signal(signal);
+            Control::SignalScript(_) if job.launch.steps.allocation.is_none() => {
+                return refused(format!("job {id} is no script"));
+            }
+            Control::Signal(signal) | Control::SignalScript(signal) => {
+                let is_alone = matches!(control, Control::SignalScript(_));
+                job.signal(if is_alone { signal | SIGNAL_ALONE } else { signal });
                 // Who is to end must be able to hear it.
                 let ends = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
                 let ends = ends.iter().any(|end| end.as_raw() as u32 == signal);
@@ -535,7 +559,9 @@ impl Controller {
             | Control::Detach
             | Control::Hold
             | Control::Release
-            | Control::Requeue => return,
+            | Control::Requeue
+            // Steps are none of the script's process.
+            | Control::SignalScript(_) => return,
         }
         for step in self.steps_of(owner) {
             self.control(cx, relay, step, control, (user, None));
@@ -593,6 +619,9 @@ impl Controller {
     fn carry_out(&mut self, cx: Context<'_>, relay: &mut Relay, id: JobId, change: &Change) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.change(change, cx.local.clocks());
+        if change.time_ms.is_some() && job.queued.is_some() {
+            cx.out.act(Action::Gang(Command::Lasts(id, job.lasts_ns())));
+        }
         if let Some(weight) = change.weight {
             cx.out.act(Action::Gang(Command::Weight(id, weight)));
         }

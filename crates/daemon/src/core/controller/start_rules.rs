@@ -5,6 +5,7 @@
 //! are in what the scheduler is asked for.
 
 use tutti_protocol::batch::{EXCLUDED_MAX, StartRules};
+use tutti_protocol::mail::Mail;
 use tutti_protocol::wait_kind::WaitKind;
 
 use super::job::JobRecord;
@@ -23,6 +24,10 @@ pub(super) fn check(submit: &Submit) -> Result<(), String> {
     }
     if rules.excluded.len() > EXCLUDED_MAX {
         return Err(format!("--exclude: {EXCLUDED_MAX} nodes at most"));
+    }
+    let to = &submit.batch.mail().to;
+    if !to.is_empty() && !Mail::is_address(to) {
+        return Err("--mail-user: an address is one word of letters, digits and . _ + - @ % =".into());
     }
     if let Some(warning) = submit.batch.warning() {
         if submit.batch.limit().is_none() {

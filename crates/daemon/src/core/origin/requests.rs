@@ -48,6 +48,8 @@ impl PendingRequest {
                 | Request::Reload
                 | Request::Drain(..)
                 | Request::Undrain(_)
+                | Request::Reserve(_)
+                | Request::Unreserve(_)
                 | Request::Change(..)
                 // It may take days, and outlives a controller.
                 | Request::Wait(_)

@@ -11,13 +11,14 @@ use tutti_protocol::wire::{self, Kind, Report};
 use tutti_snapshot::View;
 
 use super::{Kept, Part, Parts};
+use crate::core::action::Action;
 use crate::core::context::Context;
 use crate::core::event::StarterEnd;
 use crate::core::local::LocalNode;
 use crate::members::NodeId;
 use crate::message::{
     ASK_BYTES_MAX, Control, Fence, Held, JobId, PartState, Phase, Request, Routed, Run, SPAWNED_BYTES_MAX,
-    STATE_BYTES_MAX, USER_REPORTED_BYTES_MAX, USER_STATE_BYTES_MAX,
+    STATE_BYTES_MAX, USER_REPORTED_BYTES_MAX, USER_STATE_BYTES_MAX, User,
 };
 
 /// Line for a user whose jobs have used up his memory here.
@@ -217,7 +218,9 @@ impl Parts {
     pub(in crate::core) fn handle_starter_gone(&mut self, cx: Context<'_>, job: JobId, end: StarterEnd) {
         let Some(part) = self.parts.get_mut(&job).filter(|part| part.alive) else { return };
         part.alive = false;
+        let unprepared = matches!(end, StarterEnd::Unprepared(_));
         let (status, why, used_up) = match end {
+            StarterEnd::Unprepared(why) => (1, format!("node {}: {why}", cx.local.config.about.name), None),
             StarterEnd::Died(why) => (1, why, None),
             StarterEnd::UsedUp(whose) => {
                 let limit = part.launch.terms.memory_bytes;
@@ -229,6 +232,7 @@ impl Parts {
             }
         };
         let state = &mut part.state;
+        state.set_unprepared(unprepared);
         state.phase = Phase::Over;
         state.written = Some(part.outlet.end());
         state.status = state.status.max(status);
@@ -241,6 +245,13 @@ impl Parts {
         self.forward_part(cx, job, false);
         self.publish_part(cx, job);
     }
+}
+
+/// A script of the keeper has failed here: no new ranks come until the keeper has seen to it.
+pub(in crate::core) fn drain_own_node(cx: Context<'_>, why: String) {
+    let owner = User::new(cx.local.config.owner, cx.local.config.owner);
+    cx.out.act(Action::Warn(format!("{why}; this node is drained")));
+    cx.out.post_request(owner, Request::Drain(cx.local.config.about.name.clone(), why));
 }
 
 /// The kernel has killed a starter for `why` while that was ending the job, often for the same reason: it is

@@ -2,7 +2,7 @@
 
 use tutti_sched::{Config, NodeId, Scheduler};
 
-use crate::gang::admission::{Admission, Verdict};
+use crate::gang::admission::{Admission, Verdict, reservations};
 use crate::gang::{Command, NodeResources, SwitchEvent};
 
 /// Memory of each node.
@@ -45,6 +45,14 @@ impl Scheduling {
             }
             Command::Drain(nodes) => {
                 scheduler.drain(now_ns, &nodes);
+                self.admission.nodes_changed();
+            }
+            Command::Reserve(all) => {
+                scheduler.reserve(now_ns, reservations(now_ns, all));
+                self.admission.nodes_changed();
+            }
+            Command::Lasts(job, lasts_ns) => {
+                scheduler.set_lasts(now_ns, job, lasts_ns);
                 self.admission.nodes_changed();
             }
             Command::JobStarted(job) => self.admission.begin(now_ns, scheduler, job),

@@ -360,6 +360,8 @@ impl World {
             Action::Continue(_)
             | Action::Reload(_)
             | Action::KeepDrains(_)
+            | Action::KeepReservations(_)
+            | Action::SendMail(_)
             | Action::Info(_)
             | Action::Warn(_)
             | Action::OpenSwitchLink(..)

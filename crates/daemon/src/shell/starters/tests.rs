@@ -66,7 +66,7 @@ fn starter_that_closed_its_wire_is_killed() {
     let pidfd = pidfd_open(Pid::from_child(&sleeper), PidfdFlags::empty()).unwrap();
     let (failed, _) = pipe_with(PipeFlags::CLOEXEC).unwrap();
     let child = Process { pid, pidfd, failed, directory: String::new(), uid: 0 };
-    let file = File { token: 0, pid, since: started(pid).unwrap(), cgroup: None, group: None, record: None };
+    let file = File::of_none(pid, started(pid).unwrap());
     let mut starter = Starter { child: Some(child), ..Starter::away(file) };
     let wards = Wards::new();
     wards.add(pid);

@@ -215,7 +215,16 @@ impl JobRecord {
         if reported.put_out != part.put_out && part.phase < Phase::Left {
             self.fillings.push((node, part.put_out));
         }
+        if part.is_unprepared() && !reported.unprepared {
+            self.unprepared.push((node, part.refused.clone().unwrap_or_default()));
+        }
         let (warnings, ended, ending) = (part.warnings.len(), part.ended.len(), part.ending.is_some());
-        self.reported.insert(node, Reported { warnings, ended, ending, put_out: part.put_out });
+        let (put_out, unprepared) = (part.put_out, part.is_unprepared());
+        self.reported.insert(node, Reported { warnings, ended, ending, put_out, unprepared });
+    }
+
+    /// Takes the nodes where the keeper's prolog has failed since the last call, and how.
+    pub(in crate::core::controller) fn take_unprepared(&mut self) -> Vec<(NodeId, String)> {
+        std::mem::take(&mut self.unprepared)
     }
 }

@@ -1,0 +1,277 @@
+//! Scripts of the keeper that run, each in a group of processes of its own, and the parts of jobs that wait
+//! for one.
+
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use tutti_os::stderr::is_deceptive;
+use tutti_protocol::wire::{self, Job, Kind};
+
+use super::orphans::{KILLED_MAX, Wards, await_end_blocking};
+use super::script_files::{Around, check};
+use crate::core::record::StarterRecord;
+use crate::message::{JobId, Launch};
+
+/// Bytes of what a script says that are kept: the last ones.
+const SAID_BYTES_MAX: usize = 4096;
+/// Characters of its last line in a reason.
+const LINE_CHARS_MAX: usize = 120;
+/// Between two looks for the end of a script that has closed its output.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Group of processes of a script that runs.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    state: Mutex<GroupState>,
+}
+
+#[derive(Debug, Default)]
+struct GroupState {
+    /// Number of the group, until the script's status is taken: then it may be anybody's.
+    leader: Option<Pid>,
+    stopped: bool,
+}
+
+impl Group {
+    /// Calls `act` with its state.
+    fn with<T>(&self, act: impl FnOnce(&mut GroupState) -> T) -> T {
+        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn kill(&self) {
+        self.with(|state| {
+            state.leader.iter().for_each(|leader| _ = kill_process_group(*leader, Signal::KILL))
+        });
+    }
+
+    /// Whether it was stopped.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.with(|state| state.stopped)
+    }
+
+    /// Kills it: nobody wants it any more.
+    fn stop(&self) {
+        self.with(|state| state.stopped = true);
+        self.kill();
+    }
+}
+
+/// A script that runs.
+pub(super) struct Script {
+    what: &'static str,
+    path: PathBuf,
+    child: Child,
+    process: OwnedFd,
+    said: std::io::PipeReader,
+    group: Arc<Group>,
+    most: Duration,
+    wards: Wards,
+}
+
+impl Script {
+    /// Starts it. In the thread that starts all: no look for orphans comes between.
+    pub(super) fn start(
+        (what, path): (&'static str, &Path),
+        (around, node): (&Around, &str),
+        most: Duration,
+        wards: &Wards,
+    ) -> Result<Self, String> {
+        let failed = |why: &dyn std::fmt::Display| format!("the {what} {}: {why}", path.display());
+        check(path).map_err(|why| failed(&why))?;
+        let (said, end) = std::io::pipe().map_err(|error| failed(&error))?;
+        rustix::io::ioctl_fionbio(&said, true).map_err(|error| failed(&error))?;
+        let errors = end.try_clone().map_err(|error| failed(&error))?;
+        let child = Command::new(path)
+            .env_clear()
+            .envs(around.environment(what, node))
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(end)
+            .stderr(errors)
+            .process_group(0)
+            .spawn()
+            .map_err(|error| failed(&error))?;
+        wards.add(child.id());
+        let pid = Pid::from_child(&child);
+        let group = Arc::new(Group::default());
+        group.with(|state| state.leader = Some(pid));
+        let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| {
+            group.stop();
+            wards.give_up(child.id());
+            failed(&error)
+        })?;
+        Ok(Script { what, path: path.to_owned(), child, process, said, group, most, wards: wards.clone() })
+    }
+
+    /// Waits for its end; the error is a line that says how it has failed.
+    fn finish_blocking(mut self) -> Result<(), String> {
+        let deadline = Instant::now() + self.most;
+        let mut said = Vec::new();
+        let is_over = loop {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            match self.await_blocking(&mut said, rest) {
+                Some(true) => break true,
+                Some(false) => {}
+                None => break false,
+            }
+        };
+        if !is_over {
+            self.group.kill();
+        }
+        let is_dead = is_over || await_end_blocking(&self.process, KILLED_MAX);
+        let was_stopped = self.group.with(|state| {
+            state.leader = None;
+            state.stopped
+        });
+        let how = if is_dead {
+            let status = self.child.wait();
+            self.wards.remove(self.child.id());
+            match status {
+                Ok(status) if status.success() => None,
+                Ok(status) => Some(status.to_string()),
+                Err(error) => Some(error.to_string()),
+            }
+        } else {
+            self.wards.give_up(self.child.id());
+            None
+        };
+        let (what, path) = (self.what, self.path.display());
+        if was_stopped {
+            return Err(format!("the {what} was stopped"));
+        }
+        if !is_over {
+            return Err(format!("the {what} {path} was not over after {} s", self.most.as_secs()));
+        }
+        let line = last_line(&said).map(|line| format!(": {line}")).unwrap_or_default();
+        how.map_or(Ok(()), |how| Err(format!("the {what} {path} has failed ({how}){line}")))
+    }
+
+    /// Waits for its end or its words, and reads those; `true`: it is over; none: its time is.
+    fn await_blocking(&mut self, said: &mut Vec<u8>, rest: Duration) -> Option<bool> {
+        let rest = rest.min(LOOK.max(rest / 8));
+        if rest.is_zero() {
+            return None;
+        }
+        let timeout = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() };
+        let mut polled = [
+            PollFd::new(&self.process, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.said.as_fd(), PollFlags::IN),
+        ];
+        let _ = poll(&mut polled, Some(&timeout));
+        let is_over = !polled[0].revents().is_empty();
+        let mut bytes = [0; SAID_BYTES_MAX];
+        loop {
+            match self.said.read(&mut bytes) {
+                Ok(0) => {
+                    // Closed, and it lives on: nothing more is to be read, its end alone is awaited.
+                    let is_over = is_over || await_end_blocking(&self.process, rest);
+                    return Some(is_over);
+                }
+                Ok(read) => {
+                    said.extend_from_slice(&bytes[..read]);
+                    said.drain(..said.len().saturating_sub(SAID_BYTES_MAX));
+                    if !is_over {
+                        return Some(false);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Some(is_over),
+            }
+        }
+    }
+}
+
+/// The last line that says something, as others read it.
+fn last_line(said: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(said);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    Some(line.chars().take(LINE_CHARS_MAX).map(|c| if is_deceptive(c) { ' ' } else { c }).collect())
+}
+
+/// Waits for a script in a thread, and gives its result to `done`: its group of processes.
+pub(super) fn in_thread(
+    script: Script,
+    done: impl FnOnce(Result<(), String>) + Send + 'static,
+) -> Arc<Group> {
+    let group = Arc::clone(&script.group);
+    let thread = std::thread::Builder::new().name("tutti-script".into());
+    if let Err(error) = thread.spawn(move || done(script.finish_blocking())) {
+        // No thread would hear of its end.
+        group.kill();
+        tracing::error!("cannot start a thread for a script: {error}");
+    }
+    group
+}
+
+/// A part whose prolog runs: what is said to its starter waits.
+pub(super) struct Preparation {
+    pub(super) number: u64,
+    pub(super) launch: Arc<Launch>,
+    pub(super) described: Job,
+    pub(super) group: Arc<Group>,
+    pub(super) frames: Vec<(Kind, u32, Vec<u8>)>,
+    pub(super) record: Option<Box<StarterRecord>>,
+}
+
+/// Parts whose prologs run.
+#[derive(Default)]
+pub(super) struct Preparations(HashMap<JobId, Preparation>);
+
+impl Preparations {
+    /// Takes note of a part whose prolog has begun.
+    pub(super) fn begin(&mut self, job: JobId, preparation: Preparation) {
+        self.0.insert(job, preparation);
+    }
+
+    /// Keeps what is said to a starter that has not begun; `true`: it was said to one of these.
+    pub(super) fn put(&mut self, job: JobId, kind: Kind, number: u32, payload: &[u8]) -> bool {
+        let Some(preparation) = self.0.get_mut(&job) else { return false };
+        if kind == Kind::Kill && number != wire::SPARE_FILTERS {
+            preparation.group.stop();
+        }
+        preparation.frames.push((kind, number, payload.to_vec()));
+        true
+    }
+
+    /// Keeps what is to be recorded of it; gives it back if the part is none of these.
+    pub(super) fn record(&mut self, job: JobId, record: Box<StarterRecord>) -> Option<Box<StarterRecord>> {
+        match self.0.get_mut(&job) {
+            Some(preparation) => {
+                preparation.record = Some(record);
+                None
+            }
+            None => Some(record),
+        }
+    }
+
+    /// Ends a part that is not wanted any more.
+    pub(super) fn end(&mut self, job: JobId) {
+        self.0.remove(&job).into_iter().for_each(|preparation| preparation.group.stop());
+    }
+
+    /// The daemon ends.
+    pub(super) fn end_all(&mut self) {
+        self.0.drain().for_each(|(_, preparation)| preparation.group.stop());
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The part, if its prolog is the one of this number.
+    pub(super) fn take(&mut self, job: JobId, number: u64) -> Option<Preparation> {
+        self.0.get(&job).filter(|preparation| preparation.number == number)?;
+        self.0.remove(&job)
+    }
+}
+
+#[cfg(test)]
+mod tests;
