@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use tutti_os::{Entry, EntryFailure, Identity, fork_starter};
 
 use super::orphans::{KILLED_MAX, Wards, await_end_blocking};
-use super::script_files::{SEARCHED, check};
+use super::script_files::{SEARCHED, checked};
 use crate::core::action::Letter;
 
 /// Letters that are sent at a time.
@@ -78,7 +78,7 @@ impl Sending {
         if user.uid != me && me != 0 {
             return Err("this daemon is not root: it sends mail of its owner only".into());
         }
-        check(command).map_err(|why| format!("{}: {why}", command.display()))?;
+        let whole = checked(command).map_err(|why| format!("{}: {why}", command.display()))?;
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let body = rustix::fs::memfd_create("tutti-mail", MemfdFlags::CLOEXEC).map_err(|e| text(&e))?;
         let mut body = std::fs::File::from(body);
@@ -87,14 +87,16 @@ impl Sending {
         let (failed, failed_end) =
             pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|e| text(&e))?;
         let zero_ended = |bytes: &[u8]| CString::new(bytes).map_err(|_| "a zero byte is in it".to_owned());
-        let file = zero_ended(command.as_os_str().as_bytes())?;
+        let file = zero_ended(whole.as_os_str().as_bytes())?;
+        // Some programs go by the name under which they are called.
+        let called = zero_ended(command.as_os_str().as_bytes())?;
         let name = crate::accounts::name(user.uid).unwrap_or_else(|| user.uid.to_string());
         let environment = [format!("PATH={SEARCHED}"), format!("USER={name}"), format!("LOGNAME={name}")];
         let environment: Result<Vec<_>, _> =
             environment.iter().map(|pair| zero_ended(pair.as_bytes())).collect();
         let entry = Entry {
             arguments: &[
-                file.clone(),
+                called,
                 c"-s".to_owned(),
                 zero_ended(letter.subject.as_bytes())?,
                 zero_ended(letter.to.as_bytes())?,

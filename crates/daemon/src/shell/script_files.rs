@@ -32,7 +32,7 @@ impl ScriptSettings {
     pub fn check(&self) -> Result<(), String> {
         let named = [("prolog", &self.prolog), ("epilog", &self.epilog)];
         named.into_iter().filter_map(|(what, path)| Some((what, path.as_ref()?))).try_for_each(
-            |(what, path)| check(path).map_err(|why| format!("{what} {}: {why}", path.display())),
+            |(what, path)| checked(path).map(drop).map_err(|why| format!("{what} {}: {why}", path.display())),
         )
     }
 }
@@ -42,17 +42,23 @@ impl ScriptSettings {
 /// # Errors
 /// A line that names the file and what is wrong with it.
 pub fn check_mail(command: Option<&Path>) -> Result<(), String> {
-    command.map_or(Ok(()), |path| check(path).map_err(|why| format!("mail {}: {why}", path.display())))
+    command.map_or(Ok(()), |path| {
+        checked(path).map(drop).map_err(|why| format!("mail {}: {why}", path.display()))
+    })
 }
 
-/// Why a file is not to be run by this daemon: nobody but root and its own user may be able to change it.
-pub(super) fn check(path: &Path) -> Result<(), String> {
-    let found = std::fs::metadata(path).map_err(|error| error.to_string())?;
+/// The file that a path leads to, without links on its way: that one is run, since links may be changed
+/// meanwhile. Nobody but root and the daemon's own user may be able to change it.
+///
+/// # Errors
+/// Why it is not to be run by this daemon.
+pub(super) fn checked(path: &Path) -> Result<PathBuf, String> {
+    let whole = std::fs::canonicalize(path).map_err(|error| error.to_string())?;
+    let found = std::fs::metadata(&whole).map_err(|error| error.to_string())?;
     if !found.is_file() || found.permissions().mode() & 0o111 == 0 {
         return Err("it is no file that can be executed".into());
     }
     let me = rustix::process::geteuid().as_raw();
-    let whole = std::fs::canonicalize(path).map_err(|error| error.to_string())?;
     for above in whole.ancestors() {
         let found = std::fs::metadata(above).map_err(|error| error.to_string())?;
         let above = above.display();
@@ -65,7 +71,7 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
             return Err(format!("others may write to {above}: chmod go-w {above}"));
         }
     }
-    Ok(())
+    Ok(whole)
 }
 
 /// Knowledge that a script is given of the part of a job for which it runs.

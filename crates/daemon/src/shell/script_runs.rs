@@ -16,7 +16,7 @@ use tutti_os::stderr::is_deceptive;
 use tutti_protocol::wire::{self, Job, Kind};
 
 use super::orphans::{KILLED_MAX, Wards, await_end_blocking};
-use super::script_files::{Around, check};
+use super::script_files::{Around, checked};
 use crate::core::record::StarterRecord;
 use crate::message::{JobId, Launch};
 
@@ -85,11 +85,12 @@ impl Script {
         wards: &Wards,
     ) -> Result<Self, String> {
         let failed = |why: &dyn std::fmt::Display| format!("the {what} {}: {why}", path.display());
-        check(path).map_err(|why| failed(&why))?;
+        let file = checked(path).map_err(|why| failed(&why))?;
         let (said, end) = std::io::pipe().map_err(|error| failed(&error))?;
         rustix::io::ioctl_fionbio(&said, true).map_err(|error| failed(&error))?;
         let errors = end.try_clone().map_err(|error| failed(&error))?;
-        let child = Command::new(path)
+        let child = Command::new(file)
+            .arg0(path)
             .env_clear()
             .envs(around.environment(what, node))
             .current_dir("/")

@@ -126,3 +126,14 @@ fn script_that_others_may_change_is_refused() {
         refused("user 54321 owns");
     }
 }
+
+/// Links may be changed behind the check: the file that was checked is run, by its own path.
+#[test]
+fn script_behind_a_link_is_run_by_its_own_path() {
+    let folder = Folder::new("link");
+    let script = folder.script("named", "echo \"$0\"; exit 3");
+    let link = folder.0.join("link");
+    std::os::unix::fs::symlink(&script, &link).unwrap();
+    let why = run(&link, LONG).unwrap_err();
+    assert!(why.contains(&script.display().to_string()), "{why}");
+}
