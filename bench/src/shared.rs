@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_forms_without_messages_are_told_the_number_of_processes() {
+    fn shared_forms_without_messages_take_the_number_of_processes() {
         let cases = cases::all();
         let case = |id| cases.iter().find(|case| case.id == id).expect("a case");
         assert_eq!(arguments(Kind::Tutti, case("shared_lu")), ["-n2048", "-b16", "-p2"]);

@@ -371,7 +371,7 @@ fn page_scrolls_a_day_of_ten_thousand_jobs() {
 
 /// Three ranks of a real program in a ring: each waits for the one behind it, and nobody sends.
 #[test]
-fn page_draws_the_cycle_of_a_real_deadlock_and_top_says_it_in_words() {
+fn page_draws_the_cycle_of_a_real_deadlock_and_top_has_it_in_words() {
     let Some(browser) = Browser::start("page-ring-browser", (1280, 800)) else { return };
     let site = Site::up("page-ring", 1, &["--slots", "3"]);
     let cluster = &site.cluster;

@@ -16,7 +16,7 @@ fn launch(compiled: &Path, nodes: u32, what: &str) -> Ran {
 
 /// The job has ended with a status, and one line says this.
 #[track_caller]
-fn one_line_says(ran: &Ran, expected: &str) {
+fn expect_one_line(ran: &Ran, expected: &str) {
     let lines = ran.stderr.lines().filter(|line| line.contains(expected)).count();
     assert!(!ran.status.success() && !ran.stdout.contains("nothing was said"), "{expected}: {ran}");
     assert_eq!(lines, 1, "{expected}: {ran}");
@@ -31,10 +31,10 @@ fn dsm_process_that_ends_or_dies_while_others_wait_ends_the_job_with_a_line() {
             " of 2 ranks for ever: 1 of 2 ranks have returned from the function that CREATE was given";
         // A created process, and main, which waits for the other one then.
         for what in ["returns", "main-returns"] {
-            one_line_says(&launch(&compiled, nodes, what), expected);
+            expect_one_line(&launch(&compiled, nodes, what), expected);
         }
-        one_line_says(&launch(&compiled, nodes, "killed"), " was killed by signal 9");
-        one_line_says(&launch(&compiled, nodes, "null"), " was killed by signal 11");
+        expect_one_line(&launch(&compiled, nodes, "killed"), " was killed by signal 9");
+        expect_one_line(&launch(&compiled, nodes, "null"), " was killed by signal 11");
     }
 }
 
@@ -43,7 +43,7 @@ fn dsm_lock_that_is_made_again_while_held_is_not_the_one_that_is_held() {
     let scratch = Scratch::new("dsm-made-again");
     let compiled = compile("tests/dsm/programs/ends.c", &scratch);
     for nodes in [1, 2] {
-        one_line_says(&launch(&compiled, nodes, "made-again"), ", which is free");
+        expect_one_line(&launch(&compiled, nodes, "made-again"), ", which is free");
     }
 }
 
@@ -54,7 +54,7 @@ fn dsm_access_to_pages_that_were_given_back_ends_the_job_with_a_line() {
     let source = "tests/dsm/programs/ends.c";
     for compiled in [compile_twin(source, &scratch), compile(source, &scratch)] {
         for what in ["freed", "freed-own", "destroyed"] {
-            one_line_says(&launch(&compiled, 2, what), " of shared memory, which is in no block: ");
+            expect_one_line(&launch(&compiled, 2, what), " of shared memory, which is in no block: ");
         }
         for nodes in [1, 2] {
             let ran = launch(&compiled, nodes, "again").expect_success();
@@ -71,7 +71,7 @@ fn dsm_ranks_with_different_programs_are_refused() {
     for nodes in ["1", "2"] {
         let mut command: Command = program("mpiexec");
         command.args(["--virtual-nodes", nodes, "-n", "1"]).arg(&one).args([":", "-n", "1"]).arg(&other);
-        one_line_says(
+        expect_one_line(
             &run(&mut command, LIMIT),
             "rank 1 has another program than rank 0: all ranks must run the same file",
         );

@@ -89,7 +89,7 @@ pub unsafe extern "C" fn __wrap_fwrite(
 /// Pieces of memory that a program gives; none where the kernel refuses their number.
 ///
 /// # Safety
-/// There are so many pieces.
+/// Pieces of that number stand at the pointer.
 unsafe fn pieces<'a>(pieces: *const libc::iovec, count: usize) -> &'a [libc::iovec] {
     if pieces.is_null() || count > libc::UIO_MAXIOV as usize {
         return &[];

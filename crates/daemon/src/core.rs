@@ -14,7 +14,7 @@
 //! | [`ledger`] | every node | what each user costs the daemon, and whom it serves next |
 //! | [`controller`] | node 0 | the jobs: where they run, how far they are, what is to be with them |
 //!
-//! Who writes what: an [`Order`](crate::message::Order) is changed by the controller alone, a
+//! Writers: an [`Order`](crate::message::Order) is changed by the controller alone, a
 //! [`PartState`](crate::message::PartState) by its node alone; everybody else has a copy. If a daemon stops
 //! right here, copies are sent again when a link comes up. Its starters live on; the daemon that is started
 //! in its place finds what it has kept of them ([`record::StarterRecord`]), and they come back to it.

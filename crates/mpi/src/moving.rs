@@ -82,7 +82,7 @@ pub fn state() -> Option<&'static [u8]> {
 /// knows that MPI does not.
 ///
 /// # Errors
-/// Nobody has moved, and all is as before.
+/// Why no rank has moved; all is as before.
 pub fn go(wish: Option<Wish<'_>>, objection: Option<String>) -> std::result::Result<Moved, Refusal> {
     let mut guard = process::enter().ok_or(Refusal::NotRunning)?;
     guard.env.call = c"tutti_move";

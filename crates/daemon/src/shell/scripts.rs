@@ -6,11 +6,11 @@
 //!             '-- failed, or not over in time: the part ends, the node is drained    '-- failed: drained too
 //! ```
 //!
-//! They run as the user of this daemon, who is root or runs only jobs of his own. So a script must be root's
+//! Scripts run as the user of this daemon, who is root or runs his own jobs alone. So a script must be root's
 //! or that user's, and nobody else may change it or a folder above it: else it counts as one that has failed.
 //! No word of a job's user is in its environment, and none on its command line.
 //!
-//! What happens if the daemon stops right here: it takes the prolog with it, and the next daemon begins that
+//! If the daemon stops right here, it takes the prolog with it, and the next daemon begins that
 //! anew. An epilog goes on by itself.
 
 use std::sync::Arc;

@@ -73,7 +73,7 @@ fn reserved_node_gets_jobs_of_its_reservation_in_its_time() {
 
 /// A job that waits for its time blocks no other one meanwhile; one with a shorter time limit begins.
 #[test]
-fn reserved_nodes_keep_nobody_waiting_behind_a_job_that_needs_them() {
+fn reserved_nodes_hold_up_no_job_behind_one_that_needs_them() {
     let mut bench = Bench::new(2, 1, Config { bypass_max: 1, ..Config::default() });
     reserve(&mut bench, vec![reservation(7, &[1], FROM_NS)]);
     let wide = bench.submit(&Demand::any(2, 2));

@@ -310,7 +310,7 @@ impl JobRecord {
                     // That memory was short a warning before this has said.
                     None => {
                         if let Some((notice, text)) = self.last_warning() {
-                            self.record_told_cause(kind, text, notice);
+                            self.record_noticed_cause(kind, text, notice);
                         }
                     }
                 }

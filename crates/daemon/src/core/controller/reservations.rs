@@ -162,7 +162,7 @@ impl Controller {
 
     /// Tells the scheduler when a reservation has begun or is over, or the clock was set.
     pub(super) fn pass_reservations(&mut self, local: &LocalNode) -> Option<Action> {
-        if self.reservations.is_told(local) {
+        if self.reservations.is_up_to_date(local) {
             return None;
         }
         self.retry_waiting();

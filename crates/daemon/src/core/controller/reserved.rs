@@ -80,7 +80,7 @@ impl Reservations {
     }
 
     /// Whether the scheduler knows how it is now, or nothing is to be known.
-    pub(super) fn is_told(&self, local: &LocalNode) -> bool {
+    pub(super) fn is_up_to_date(&self, local: &LocalNode) -> bool {
         let state = self.state(local);
         let is_empty = state.reservations.is_empty()
             && self.told.as_ref().is_none_or(|told| told.reservations.is_empty());

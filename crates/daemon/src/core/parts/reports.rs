@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_a_dying_starter_has_not_told_of_is_a_warning() {
+    fn memory_that_a_dying_starter_has_not_reported_is_a_warning() {
         let why = "the starter was killed: the job's memory on node a reached 64 MiB (--memory)";
         let warnings = |causes: &[wire::Cause], whose| {
             let of = |cause: &wire::Cause| wire::Ended { rank: 0, pid: 7, cause: *cause };

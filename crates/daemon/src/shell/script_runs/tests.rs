@@ -89,7 +89,7 @@ fn script_that_is_not_over_in_time_is_killed() {
 }
 
 #[test]
-fn script_that_nobody_wants_is_stopped() {
+fn script_of_a_part_that_ends_is_stopped() {
     let folder = Folder::new("stopped");
     let script = start(&folder.script("prolog", "exec sleep 1000"), LONG).unwrap();
     script.group.stop();

@@ -27,7 +27,7 @@ impl JobRecord {
     }
 
     /// The same, where a notice has said it, or is about to.
-    pub(super) fn record_told_cause(&mut self, kind: EndKind, text: String, notice: usize) {
+    pub(super) fn record_noticed_cause(&mut self, kind: EndKind, text: String, notice: usize) {
         if self.cause.is_none() {
             self.cause_notice = Some(notice as u64);
         }
@@ -36,7 +36,7 @@ impl JobRecord {
 
     /// Records the cause of its end, and warns its user of that with this line.
     pub(in crate::core::controller) fn warn_of_end(&mut self, kind: EndKind, cause: String, line: String) {
-        self.record_told_cause(kind, cause, self.notices.len());
+        self.record_noticed_cause(kind, cause, self.notices.len());
         self.report(Report::Warning(line));
     }
 
