@@ -171,7 +171,9 @@ mod tests {
         let folder = scratch.path().join("run");
         let path = folder.join(NAME);
         assert!(read(&path).is_none());
-        let machine = Machine::measure();
+        let mut machine = Machine::measure();
+        // A reader that rounds once too often is off by the last bit of this one.
+        machine.figures.get_mut("kernel_copy_gbs").unwrap().value = Some(13.579_776_212_184_004);
         assert_eq!(keep(&folder, &machine).unwrap(), path);
         // Where both cores have been busy all the time it is tried again.
         let expected = machine.is_of_now().then(|| (machine.clone(), path.clone()));
