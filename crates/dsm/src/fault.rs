@@ -129,15 +129,15 @@ pub(crate) fn serve(offset: usize, is_write: bool, instruction: usize) {
         // Only a child of fork has another number; it has no place in the job that it could end.
         os::end_child("a child of a rank touches shared memory, which is not its own: fork behind its use\n");
     }
-    if os::thread() != THREAD.load(Ordering::Relaxed) {
-        failure::end(format_args!(
-            "a second thread of a rank touches shared memory at {:#x}: one thread of each rank may",
-            BASE + offset
-        ));
-    }
     if LOCK.is_held_by_caller() {
         failure::end(format_args!(
             "a call of the library was given shared memory at {:#x} that is not here: copy it to private memory first",
+            BASE + offset
+        ));
+    }
+    if os::thread() != THREAD.load(Ordering::Relaxed) {
+        failure::end(format_args!(
+            "a second thread of a rank touches shared memory at {:#x}: one thread of each rank may",
             BASE + offset
         ));
     }
