@@ -1,5 +1,5 @@
 //! Random programs that print and then end in one of twelve ways: what they have written arrives, in order
-//! per stream and rank. What stdio held at a death that does not flush it may be missing, as anywhere.
+//! per stream and rank.
 //!
 //! `make endings` runs 1,000 of them, and each of them under MPICH's launcher and library too: what is
 //! delivered there must be delivered here.
@@ -12,20 +12,20 @@ use tutti_tests::{Ran, Scratch, compile, program};
 
 use crate::harness::LIMIT;
 
-/// How the program ends, and whether what stdio holds is written then.
-const WAYS: [(&str, bool); 12] = [
-    ("return", true),
-    ("exit", true),
-    ("unfinalized", true),
-    ("abort", true),
-    ("error", true),
-    ("thread", true),
-    ("filter", true),
-    ("segv", false),
-    ("term", false),
-    ("abort3", false),
-    ("_exit", false),
-    ("exec", false),
+/// How the program ends.
+const WAYS: [&str; 12] = [
+    "return",
+    "exit",
+    "unfinalized",
+    "abort",
+    "error",
+    "thread",
+    "filter",
+    "segv",
+    "term",
+    "abort3",
+    "_exit",
+    "exec",
 ];
 /// Characters behind the number of a long line.
 const LONG_CHARS: usize = 5000;
@@ -34,22 +34,13 @@ const LONG_CHARS: usize = 5000;
 #[derive(Debug)]
 struct Ending {
     way: &'static str,
-    flushes: bool,
     ender: usize,
     steps: Vec<Vec<(char, u64)>>,
 }
 
-/// Text that a stream of a rank must have, and may have.
-#[derive(Debug, Default)]
-struct Expected {
-    all: String,
-    /// Bytes of it that no death takes away.
-    certain: usize,
-}
-
 impl Ending {
     fn draw(random: &mut Random) -> Self {
-        let (way, flushes) = random.pick(&WAYS).expect("there are some");
+        let way = random.pick(&WAYS).expect("there are some");
         let ranks = random.between((1, 4)) as usize;
         let mut number = 0;
         let mut step = |random: &mut Random| {
@@ -62,7 +53,7 @@ impl Ending {
                 (0..count).map(|_| step(random)).collect()
             })
             .collect();
-        Ending { way, flushes, ender: random.below(ranks as u64) as usize, steps }
+        Ending { way, ender: random.below(ranks as u64) as usize, steps }
     }
 
     fn arguments(&self) -> Vec<String> {
@@ -74,26 +65,17 @@ impl Ending {
         head.into_iter().chain(self.steps.iter().map(steps)).collect()
     }
 
-    /// Of a rank: stdout and stderr.
-    fn expected(&self, rank: usize) -> [Expected; 2] {
-        let is_good = ["return", "exit", "exec", "filter"].contains(&self.way);
-        let (mut out, mut errors) = (Expected::default(), Expected::default());
+    /// Text of a rank: stdout and stderr.
+    fn expected(&self, rank: usize) -> [String; 2] {
+        let [mut out, mut errors] = [const { String::new() }; 2];
         for (kind, number) in &self.steps[rank] {
             let line = format!("r{rank} {number}");
             match kind {
-                'p' => out.all.push_str(&format!("{line}\n")),
-                'l' => out.all.push_str(&format!("{line}{}\n", "x".repeat(LONG_CHARS))),
-                'e' => errors.all.push_str(&format!("{line}\n")),
-                'f' => out.certain = out.all.len(),
-                _ => {
-                    out.all.push_str(&format!("{line}\n"));
-                    out.certain = out.all.len();
-                }
+                'l' => out.push_str(&format!("{line}{}\n", "x".repeat(LONG_CHARS))),
+                'e' => errors.push_str(&format!("{line}\n")),
+                'f' => {}
+                _ => out.push_str(&format!("{line}\n")),
             }
-        }
-        errors.certain = errors.all.len();
-        if self.flushes || !is_good && rank != self.ender {
-            out.certain = out.all.len();
         }
         [out, errors]
     }
@@ -132,15 +114,11 @@ fn run_endings(times: u64, peer: Option<(PathBuf, PathBuf)>) {
             let streams = [&ran.stdout, &ran.stderr].map(|text| of_rank(text, rank));
             for (at, (found, expected)) in streams.iter().zip(ending.expected(rank)).enumerate() {
                 let what = format!("turn {turn}, {:?}, rank {rank}, stream {}", ending.arguments(), at + 1);
-                let least = &expected.all[..expected.certain];
-                // The launcher ends a piece of a line before it writes another rank's.
-                let piece = found.strip_suffix('\n').unwrap_or(found);
                 assert!(
-                    found.starts_with(least) && expected.all.starts_with(piece),
-                    "{what}: found {} bytes of {}, {} are certain\n{ran}",
+                    *found == expected,
+                    "{what}: found {} bytes of {}\n{ran}",
                     found.len(),
-                    expected.all.len(),
-                    expected.certain
+                    expected.len()
                 );
                 if let Some(theirs) = &theirs {
                     let text = if at == 0 { &theirs.stdout } else { &theirs.stderr };

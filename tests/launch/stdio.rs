@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use tutti_tests::{Ran, Scratch, program};
+use tutti_tests::{Ran, Scratch, compile, program};
 
 use crate::harness::{RANK, Running, await_that, has_paused_in_a_line, mpiexec, mpiexec_path, run};
 
@@ -61,6 +61,32 @@ fn stdout_partial_line_comes_after_a_pause() {
     assert_eq!(&bytes, b"prompt> ");
     std::fs::write(go, "").expect("a file");
     assert!(child.wait().expect("our child").success());
+}
+
+/// A rank's standard output is no terminal here, and the C library alone would keep the line.
+#[test]
+fn stdout_line_comes_while_the_program_runs() {
+    let scratch = Scratch::new("launch-lines");
+    let lines = compile("tests/launch/programs/lines.c", scratch.path());
+    for (how, expected) in [("waits", &b"here\n"[..]), ("early", b"before\nhere\n")] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", "1"]).arg(&lines).arg(how).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = mpiexec.spawn().expect("mpiexec");
+        let mut found = vec![0; expected.len()];
+        // The rank ends only when its line has been seen.
+        child.stdout.as_mut().expect("piped").read_exact(&mut found).expect("the line");
+        assert_eq!(found, expected, "{how}");
+        drop(child.stdin.take());
+        assert!(child.wait().expect("our child").success(), "{how}");
+    }
+}
+
+#[test]
+fn stdout_buffer_of_the_program_s_own_stays() {
+    let scratch = Scratch::new("launch-own-buffer");
+    let lines = compile("tests/launch/programs/lines.c", scratch.path());
+    let ran = run(program("mpiexec").args(["-n", "1"]).arg(&lines).arg("own"));
+    assert_eq!(ran.stdout, "", "{ran}");
 }
 
 #[test]

@@ -23,6 +23,8 @@ use tutti_shm::ticket::{
     Attach, BadTicket, Connection, Notice, SIZE_VARIABLE, TICKET_VARIABLE, Ticket, Welcome,
 };
 
+use crate::stdio;
+
 /// A process's place in its job.
 #[derive(Debug)]
 pub struct Place {
@@ -209,6 +211,7 @@ fn take(ticket: &Ticket, starter: Starter, gifts: Vec<OwnedFd>) -> Result<Place,
         };
         Some(place)
     };
+    stdio::write_by_lines();
     let starter = Some(starter);
     Ok(Place { segment, page: Some(page), local_rank, network, starter, remark: None, spawned })
 }

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::SeqCst};
 
 use tutti_shm::ticket::Notice;
 
+use crate::stdio;
+
 /// The clock ticks so often, not once, so that a time in which the job is frozen does not count.
 const TICK_MICROSECONDS: libc::suseconds_t = 50_000;
 /// After so many ticks the process ends, flushed or not.
@@ -149,13 +151,6 @@ fn await_clock() -> ! {
     }
 }
 
-unsafe extern "C" {
-    static stdout: *mut libc::FILE;
-    static stderr: *mut libc::FILE;
-    fn ftrylockfile(stream: *mut libc::FILE) -> c_int;
-    fn funlockfile(stream: *mut libc::FILE);
-}
-
 /// A function of a language's library that flushes a stream, or all of them, and the object that it is given.
 type Flush = unsafe extern "C" fn(*const c_void);
 
@@ -210,25 +205,10 @@ unsafe fn flush_free_streams() {
         lock();
         let mut place = first();
         while place != end() {
-            flush_if_free(stream(place));
+            stdio::flush_if_free(stream(place));
             place = next(place);
         }
         unlock();
-    }
-}
-
-/// Flushes a stream unless another thread holds it.
-///
-/// # Safety
-///
-/// `stream` is one of the C library, or null; the clock runs.
-unsafe fn flush_if_free(stream: *mut libc::FILE) {
-    // SAFETY: as the caller says.
-    unsafe {
-        if !stream.is_null() && ftrylockfile(stream) == 0 {
-            libc::fflush(stream);
-            funlockfile(stream);
-        }
     }
 }
 
@@ -236,9 +216,7 @@ unsafe fn flush_if_free(stream: *mut libc::FILE) {
 fn flush() {
     // SAFETY: flushing is allowed at any time, and the clock runs; the streams are those of the C library.
     unsafe {
-        for stream in [stdout, stderr] {
-            flush_if_free(stream);
-        }
+        stdio::flush_printed();
         flush_free_streams();
         for (function, object) in OTHERS {
             let function = symbol(function);

@@ -7,6 +7,7 @@
 //! | [`background`] | threads of the library itself |
 //! | [`board`] | how loaded the nodes are, which jobs run |
 //! | [`end`] | the end of the job by this process |
+//! | [`stdio`] | standard output of this process: lines leave as they are printed |
 //! | [`rank`], [`lock`] | what all interfaces of the process share, and the lock over it |
 //! | [`waiting`], [`wait`], [`sleep`] | how a thread waits: spin, yield, sleep; what it says while it sleeps |
 //! | `short_slice` | a rank that is woken runs at once, also on a core that others keep busy |
@@ -48,6 +49,7 @@ pub mod service;
 pub mod service_state;
 mod short_slice;
 pub mod sleep;
+pub mod stdio;
 pub mod user_names;
 pub mod wait;
 pub mod waiting;

@@ -12,7 +12,7 @@ use crate::phase::{self, AFTER, BEFORE, FORKED, RUNNING};
 use crate::process;
 use crate::process::entry::call;
 use crate::session::Environment;
-use tutti_runtime::log;
+use tutti_runtime::{log, stdio};
 
 /// A smaller stack may be used up before MPI runs; the signal that follows would not say so. The kernel takes
 /// environment, arguments and a random 8 KiB of it.
@@ -90,6 +90,7 @@ pub unsafe fn MPI_Finalize() -> c_int {
         })?;
         attribute_calls::delete_all(guard, Owner::Comm(MPI_COMM_SELF))
     });
+    stdio::flush_printed();
     lifecycle::end_world();
     result
 }
