@@ -82,11 +82,13 @@ fn stdout_line_comes_while_the_program_runs() {
 }
 
 #[test]
-fn stdout_buffer_of_the_program_s_own_stays() {
+fn stdout_buffer_of_the_program_s_own_stays_and_mpi_finalize_writes_it() {
     let scratch = Scratch::new("launch-own-buffer");
     let lines = compile("tests/launch/programs/lines.c", scratch.path());
-    let ran = run(program("mpiexec").args(["-n", "1"]).arg(&lines).arg("own"));
-    assert_eq!(ran.stdout, "", "{ran}");
+    for (how, expected) in [("own", ""), ("exec", "here\n")] {
+        let ran = run(program("mpiexec").args(["-n", "1"]).arg(&lines).arg(how).stdin(Stdio::null()));
+        assert_eq!(ran.stdout, expected, "{how}: {ran}");
+    }
 }
 
 #[test]
