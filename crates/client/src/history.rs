@@ -162,6 +162,7 @@ fn submitted(id: u64, event: Event, own: u32) -> JobRow {
     let array_task = event.array_task.as_deref().and_then(ArrayTask::parse);
     JobRow {
         in_reservation: String::new(),
+        deadlock_cycle: Vec::new(),
         job: JobId(id),
         uid: event.uid.unwrap_or(own),
         state: JobState::Waiting,

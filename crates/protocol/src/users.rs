@@ -414,7 +414,7 @@ pub struct JobRow {
     pub suspended: Option<Suspended>,
     /// Why it waits for nodes.
     pub waits: Option<String>,
-    /// Cycle of ranks that wait for each other for ever, if there is one.
+    /// Line about the ranks that wait for each other for ever, if some do.
     #[serde(default)]
     pub deadlock: Option<String>,
     /// Nodes that have not frozen it yet: it is not scheduled until they have.
@@ -487,6 +487,9 @@ pub struct JobRow {
     /// Reservation in which it runs; empty: none.
     #[serde(default, rename = "reservation")]
     pub in_reservation: String,
+    /// Ranks of the cycle of [`JobRow::deadlock`], in its order; empty: there is none, or that is not known.
+    #[serde(default, rename = "cycle")]
+    pub deadlock_cycle: Vec<u32>,
 }
 
 impl JobRow {
@@ -494,6 +497,12 @@ impl JobRow {
     #[must_use]
     pub fn reservation(&self) -> &str {
         &self.in_reservation
+    }
+
+    /// Ranks of the cycle of [`JobRow::deadlock`], in its order; empty: there is none, or that is not known.
+    #[must_use]
+    pub fn cycle(&self) -> &[u32] {
+        &self.deadlock_cycle
     }
 
     /// GPUs that it has alone on each node; 0: none.

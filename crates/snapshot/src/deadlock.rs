@@ -8,6 +8,7 @@
 //! open may continue as soon as any rank may: that one can start a function of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tutti_shm::envelope::CONTEXTS_PER_COMM;
 use tutti_shm::report::WAITS;
@@ -24,9 +25,6 @@ pub const DEADLOCK_ENDED: &str = "a rank that waited for ever has been woken: th
 /// The communicator of which the own rank is the only member.
 const SELF: u32 = 1;
 
-/// The end of a sentence about ranks that wait only for ranks that have left.
-const HAVE_LEFT: &str = " for ranks that have left, or never were there";
-
 /// Ranks that wait for each other for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
@@ -34,6 +32,15 @@ pub struct Deadlock {
     pub ranks: Vec<u32>,
     /// Some of them, each waiting for the next and the last for the first.
     pub cycle: Vec<Link>,
+}
+
+/// Deadlock as its user learns it, which travels in place of [`Deadlock`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadlockNotice {
+    /// Line that says who waits for whom.
+    pub line: Arc<str>,
+    /// Ranks of the cycle, in its order; empty: there is none, or who has found it does not say.
+    pub cycle: Arc<[u32]>,
 }
 
 /// A rank of a cycle.
@@ -195,8 +202,8 @@ fn link(rank: u32, stuck: &BTreeMap<u32, &Doing>, leads: &Wait) -> Option<Link> 
     Some(Link { rank, text })
 }
 
-/// "rank 0 -> rank 1 -> rank 0".
-fn arrows(cycle: &[u32]) -> Option<String> {
+/// Cycle of these ranks as arrows: "rank 0 -> rank 1 -> rank 0"; nothing without ranks.
+pub fn arrows(cycle: &[u32]) -> Option<String> {
     let first = cycle.first()?;
     Some(cycle.iter().map(|rank| format!("rank {rank} -> ")).collect::<String>() + &format!("rank {first}"))
 }
@@ -204,7 +211,17 @@ fn arrows(cycle: &[u32]) -> Option<String> {
 impl Deadlock {
     /// The cycle as arrows; nothing when there is none.
     pub(super) fn arrows(&self) -> Option<String> {
-        arrows(&self.cycle.iter().map(|link| link.rank).collect::<Vec<_>>())
+        arrows(&self.ranks_of_cycle())
+    }
+
+    /// Ranks of the cycle, in its order.
+    pub fn ranks_of_cycle(&self) -> Vec<u32> {
+        self.cycle.iter().map(|link| link.rank).collect()
+    }
+
+    /// Line and cycle for the user.
+    pub fn notice(&self) -> DeadlockNotice {
+        DeadlockNotice { line: self.line().into(), cycle: self.ranks_of_cycle().into() }
     }
 
     /// For the user, once.
@@ -212,20 +229,13 @@ impl Deadlock {
         format!("the ranks wait for each other for ever: {}", self.sentence())
     }
 
-    /// The cycle of a [`Self::line`], as arrows: "rank 0 -> rank 1 -> rank 0"; nothing when it has none.
-    pub fn arrows_of(line: &str) -> Option<String> {
-        let (_, sentence) = line.split_once(": ")?;
-        let rank = |link: &str| Some(link.strip_prefix("rank ")?.split(' ').next()?.parse().ok());
-        let ranks: Option<Vec<u32>> = sentence.split("; ").map(rank).collect::<Option<Option<_>>>()?;
-        arrows(&ranks.filter(|_| !sentence.ends_with(HAVE_LEFT))?)
-    }
-
     /// "rank 0 receives from rank 1, ...; rank 1 ...".
     pub fn sentence(&self) -> String {
         if self.cycle.is_empty() {
             let (noun, verb) = if self.ranks.len() == 1 { ("rank", "waits") } else { ("ranks", "wait") };
             let ranks: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
-            return format!("{noun} {} {verb}{HAVE_LEFT}", ranks.join(", "));
+            let ranks = ranks.join(", ");
+            return format!("{noun} {ranks} {verb} for ranks that have left, or never were there");
         }
         let cycle: Vec<String> =
             self.cycle.iter().map(|link| format!("rank {} {}", link.rank, link.text)).collect();
@@ -308,11 +318,12 @@ mod tests {
         let found = snapshot(&[0, 1, 2].map(|rank| all([from((rank + 1) % 3)]))).deadlock().unwrap();
         assert_eq!(found.ranks, [0, 1, 2]);
         assert!(found.sentence().starts_with("rank 0 receives from rank 1, tag 7, MPI_COMM_WORLD; rank 1"));
-        let arrows = Some("rank 0 -> rank 1 -> rank 2 -> rank 0".to_owned());
-        assert_eq!((found.arrows(), Deadlock::arrows_of(&found.line())), (arrows.clone(), arrows));
+        assert_eq!(found.arrows().as_deref(), Some("rank 0 -> rank 1 -> rank 2 -> rank 0"));
+        let notice = found.notice();
+        assert_eq!((&*notice.line, &*notice.cycle), (&*found.line(), &[0, 1, 2][..]));
         for left in [vec![1], vec![1, 2]] {
             let found = Deadlock { ranks: left, cycle: Vec::new() };
-            assert_eq!((found.arrows(), Deadlock::arrows_of(&found.line())), (None, None));
+            assert_eq!((found.arrows(), found.notice().cycle.len()), (None, 0));
         }
     }
 

@@ -22,7 +22,7 @@ mod text;
 mod view;
 mod waits;
 
-pub use deadlock::{DEADLOCK_ENDED, Deadlock, Link};
+pub use deadlock::{DEADLOCK_ENDED, Deadlock, DeadlockNotice, Link, arrows};
 pub use file::{FileError, read, write};
 pub use flight::{InFlight, Place};
 pub use stall::Stall;

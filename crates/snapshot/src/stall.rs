@@ -8,8 +8,7 @@
 //!
 //! It has no clock: times are the caller's, in ms.
 
-use std::sync::Arc;
-
+use crate::deadlock::DeadlockNotice;
 use crate::state::Snapshot;
 use crate::termination::has_terminated;
 
@@ -33,15 +32,14 @@ pub struct Stall {
     again_ms: (u64, u64),
     /// When the last one was had, or given up.
     judged_ms: u64,
-    /// Line that says who waits for whom.
-    deadlock: Option<Arc<str>>,
+    deadlock: Option<DeadlockNotice>,
     /// Whether it is no deadlock: the job has terminated, and its ranks want to be told.
     has_terminated: bool,
 }
 
 impl Stall {
-    /// Line that says who waits for whom, if the job's ranks wait for each other for ever.
-    pub fn deadlock(&self) -> Option<&Arc<str>> {
+    /// The deadlock, if the job's ranks wait for each other for ever.
+    pub fn deadlock(&self) -> Option<&DeadlockNotice> {
         self.deadlock.as_ref()
     }
 
@@ -53,7 +51,7 @@ impl Stall {
     /// By these numbers, one of each node, it is still; none: it is not. `own`: a starter of a job of one
     /// node has found this deadlock. Whether that is another stillness than before: what was found, or is
     /// being looked for, is not of it.
-    pub fn record(&mut self, numbers: Vec<u64>, own: Option<Arc<str>>) -> bool {
+    pub fn record(&mut self, numbers: Vec<u64>, own: Option<DeadlockNotice>) -> bool {
         let is_new = numbers != self.stalled;
         if is_new {
             (self.stalled, self.deadlock, self.has_terminated) = (numbers, own, false);
@@ -85,7 +83,7 @@ impl Stall {
         if let Some((snapshot, found)) = snapshot.and_then(|snapshot| Some((snapshot, snapshot.deadlock()?)))
         {
             self.has_terminated = has_terminated(snapshot, &found);
-            self.deadlock = (!self.has_terminated).then(|| found.line().into());
+            self.deadlock = (!self.has_terminated).then(|| found.notice());
             self.again_ms = (0, 0);
             return;
         }
@@ -147,7 +145,9 @@ mod tests {
         let mut stall = stalled([3, 4]);
         assert!(stall.is_due(10));
         stall.handle_snapshot(Some(&snapshot(true)), 10);
-        assert!(stall.deadlock().is_some_and(|line| line.contains("rank 0 receives from rank 1")));
+        let notice = stall.deadlock().expect("both wait");
+        assert!(notice.line.contains("rank 0 receives from rank 1"), "{notice:?}");
+        assert_eq!(notice.cycle[..], [0, 1]);
         assert!(!stall.is_due(1_000_000));
         stall.record(vec![3, 5], None);
         assert!(stall.deadlock().is_none() && stall.is_due(10), "another one");

@@ -7,7 +7,7 @@ use tutti_client::{history, states, users};
 use tutti_os::stderr::escape_control;
 use tutti_protocol::users::SuspendedBy;
 use tutti_protocol::{size, time_limit};
-use tutti_snapshot::Deadlock;
+use tutti_snapshot::arrows;
 
 use super::answer::{OTHER_VERSION, show};
 use super::jobs::{by, duration};
@@ -102,7 +102,7 @@ fn print_status(rows: &[JobRow]) -> String {
         }
         if let Some(deadlock) = &row.deadlock {
             text.push_str(&format!("deadlock {}\n", escape_control(deadlock)));
-            if let Some(cycle) = Deadlock::arrows_of(deadlock) {
+            if let Some(cycle) = arrows(row.cycle()) {
                 text.push_str(&format!("cycle    {cycle}\n"));
             }
         }

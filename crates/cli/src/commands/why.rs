@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use tutti_os::stderr::escape_control;
-use tutti_snapshot::Deadlock;
+use tutti_snapshot::arrows;
 
 use super::answer::OTHER_VERSION;
 use super::status::{connected_jobs, suspension};
@@ -52,7 +52,7 @@ fn running(row: &JobRow) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(deadlock) = &row.deadlock {
         lines.push(format!("can never go on: {deadlock}"));
-        if let Some(cycle) = Deadlock::arrows_of(deadlock) {
+        if let Some(cycle) = arrows(row.cycle()) {
             lines.push(format!("is a cycle: {cycle}"));
         }
     }

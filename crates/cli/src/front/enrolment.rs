@@ -188,7 +188,8 @@ impl Enrolment {
     fn all_stalled(&self) -> Option<Stalled> {
         let all: Vec<&Stalled> = self.stalled.iter().map(Option::as_ref).collect::<Option<_>>()?;
         let number = all.iter().fold(0, |sum: u64, stalled| sum.wrapping_add(stalled.number));
-        Some(Stalled { number, deadlock: all.iter().find_map(|stalled| stalled.deadlock.clone()) })
+        let found = all.into_iter().find(|stalled| stalled.deadlock.is_some()).cloned();
+        Some(found.map_or(Stalled { number, ..Stalled::default() }, |found| Stalled { number, ..found }))
     }
 
     /// When there is something to do.

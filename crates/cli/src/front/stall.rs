@@ -166,15 +166,16 @@ impl StallJudge {
 
     /// The user is told what has changed.
     fn report(&mut self, actions: &mut Vec<StallAction>) {
-        let line = self.stall.deadlock();
-        if std::mem::replace(&mut self.is_told, line.is_some()) == line.is_some() {
+        let notice = self.stall.deadlock();
+        if std::mem::replace(&mut self.is_told, notice.is_some()) == notice.is_some() {
             return;
         }
         self.lines += 1;
         if self.lines <= LINES_MAX {
-            actions.push(StallAction::Print(line.map_or(DEADLOCK_ENDED, |line| line).to_owned()));
+            let line = notice.map_or(DEADLOCK_ENDED, |notice| &notice.line);
+            actions.push(StallAction::Print(line.to_owned()));
         }
-        if line.is_some() {
+        if notice.is_some() {
             actions.push(StallAction::Deadlock);
         }
     }

@@ -101,11 +101,13 @@ impl PartState {
     /// How long it is without what ranks have put over PMI and what is seen of them.
     pub(crate) fn reported_bytes(&self) -> usize {
         let deadlock = self.stalled.as_ref().and_then(|stalled| stalled.deadlock.as_ref());
+        let cycle = self.stalled.as_ref().map_or(0, |stalled| stalled.cycle.len());
         let lines = self.warnings.iter().chain(&self.cores).chain(&self.refused).chain(deadlock);
         let lines: usize = lines.map(|line| LINE_BYTES + line.len()).sum();
         let ends = self.ended.len() * size_of::<Ended>().max(LINE_BYTES);
         let addresses = self.reached.addresses.len() + self.reached.later.len();
         let connected = self.connected.len() * size_of::<u64>();
-        lines + ends + connected + self.pids.len() * size_of::<u64>() + addresses * ADDRESS_BYTES
+        let ranks = cycle * size_of::<u32>();
+        lines + ends + connected + ranks + self.pids.len() * size_of::<u64>() + addresses * ADDRESS_BYTES
     }
 }

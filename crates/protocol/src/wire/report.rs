@@ -243,13 +243,17 @@ impl Used {
 }
 
 /// All ranks of a node sleep until something comes for them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stalled {
     /// Another one for each time that they began to.
     pub number: u64,
     /// Deadlock of the ranks: they wait for each other for ever, and the user has a line about the cycle.
     /// Known only of a job's single node.
     pub deadlock: Option<String>,
+    /// Ranks of that cycle, in its order; empty: there is none, or a starter of an earlier release does not
+    /// say.
+    #[serde(default)]
+    pub cycle: Vec<u32>,
 }
 
 /// How a rank ended.

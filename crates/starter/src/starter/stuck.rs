@@ -136,9 +136,10 @@ impl Starter {
         if self.leave_to_checker(found.as_ref()) {
             return;
         }
+        let cycle = found.as_ref().map_or_else(Vec::new, Deadlock::ranks_of_cycle);
         let deadlock = found.map(|found| found.line());
         let Some(watch) = self.watch.as_mut().filter(|_| !self.alone || deadlock.is_some()) else { return };
-        watch.stalled = Some(Stalled { number: now_ns, deadlock: deadlock.clone() });
+        watch.stalled = Some(Stalled { number: now_ns, deadlock: deadlock.clone(), cycle });
         let (reported, line) =
             (watch.stalled.clone(), deadlock.filter(|_| !watch.is_announced && watch.may_report()));
         if let Some(text) = line {

@@ -38,7 +38,7 @@ impl Bench {
     }
 
     fn stall(&mut self, node: usize, number: Option<u64>) {
-        self.judge.handle_stalled(node, number.map(|number| Stalled { number, deadlock: None }));
+        self.judge.handle_stalled(node, number.map(|number| Stalled { number, ..Stalled::default() }));
     }
 
     fn pass(&mut self, ms: u64) -> Vec<StallAction> {

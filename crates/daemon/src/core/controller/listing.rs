@@ -72,7 +72,8 @@ pub(super) fn list(
         wait_kind: job.wait_kind(),
         in_place_of: job.launch.batch.restart(),
         unfrozen: late::keepers(lags, members, *id, job),
-        deadlock: job.stuck.deadlock().map(str::to_owned),
+        deadlock: job.stuck.deadlock().map(|notice| notice.line.as_ref().to_owned()),
+        deadlock_cycle: job.stuck.deadlock().map_or_else(Vec::new, |notice| notice.cycle.to_vec()),
         // Which job is connected to which is known to the controller as a whole.
         connected: Vec::new(),
         cause: job.cause.clone(),

@@ -1,6 +1,6 @@
 //! Stillness of a job, as far as it is known: whether it is a deadlock, and who has said so.
 
-use tutti_snapshot::{Snapshot, Stall};
+use tutti_snapshot::{DeadlockNotice, Snapshot, Stall};
 
 use crate::message::Answer;
 
@@ -20,9 +20,9 @@ pub(super) struct Stuck {
 }
 
 impl Stuck {
-    /// Line about who waits for whom, if its ranks wait for each other for ever.
-    pub(super) fn deadlock(&self) -> Option<&str> {
-        self.stall.deadlock().map(|line| &**line)
+    /// The deadlock, if its ranks wait for each other for ever.
+    pub(super) fn deadlock(&self) -> Option<&DeadlockNotice> {
+        self.stall.deadlock()
     }
 
     /// A snapshot is to be tried.

@@ -15,12 +15,11 @@
 //! learns the stillness from the parts and judges anew; an origin says the same line only once.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tutti_protocol::batch::{DEADLOCKED, OnDeadlock};
 use tutti_protocol::users::SuspendedBy;
-use tutti_protocol::wire::Report;
-use tutti_snapshot::DEADLOCK_ENDED;
+use tutti_protocol::wire::{Report, Stalled};
+use tutti_snapshot::{DEADLOCK_ENDED, DeadlockNotice};
 
 use super::job::JobRecord;
 use crate::core::clocks::Clocks;
@@ -29,6 +28,12 @@ use crate::message::{EndKind, PartState, Run};
 
 /// Lines that the controller says of this in the incarnation of a job, at most.
 const LINES_MAX: usize = 8;
+
+/// Deadlock that a starter has found by itself.
+fn notice(stalled: &Stalled) -> Option<DeadlockNotice> {
+    let line = stalled.deadlock.as_deref()?.into();
+    Some(DeadlockNotice { line, cycle: stalled.cycle[..].into() })
+}
 
 impl JobRecord {
     /// The parts have said something, or a snapshot has been had. `true`: it has just been suspended for it.
@@ -79,7 +84,7 @@ impl JobRecord {
         let all: Option<Vec<_>> = parts.map(|part| part?.stalled.as_ref()).collect();
         let all = all.filter(|_| judges).unwrap_or_default();
         let numbers: Vec<u64> = all.iter().map(|stalled| stalled.number).collect();
-        let own = if let [alone] = &all[..] { alone.deadlock.as_deref().map(Arc::from) } else { None };
+        let own = if let [alone] = all[..] { notice(alone) } else { None };
         let (stuck, is_own) = (&mut self.stuck, own.is_some());
         if stuck.stall.record(numbers, own) {
             stuck.by_starter = is_own;
@@ -93,7 +98,8 @@ impl JobRecord {
 
     /// The user is told what has changed, unless a starter tells him.
     fn report_stall(&mut self) {
-        let line = self.stuck.stall.deadlock().filter(|_| !self.stuck.by_starter).cloned();
+        let notice = self.stuck.deadlock().filter(|_| !self.stuck.by_starter);
+        let line = notice.map(|notice| notice.line.clone());
         if self.launch.enrolled {
             self.order.stuck.clone_from(&line);
         }
