@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_os::stderr::print_line;
 use tutti_protocol::paths;
+use tutti_protocol::users::refusal::{Reason, read_answer};
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Report};
 use tutti_shm::users::is_own_user;
 
@@ -40,6 +41,9 @@ enum RequestError {
     /// A daemon that has died meanwhile, or leaves.
     #[error("the daemon closed the connection without an answer")]
     Gone,
+    /// A refusal for this reason: a line for the user.
+    #[error("{1}")]
+    Because(Reason, String),
     /// A line for the user.
     #[error("{0}")]
     Failed(String),
@@ -162,18 +166,48 @@ pub fn request_if_running_with(
     request: &Request,
     notify: &mut dyn FnMut(&str),
 ) -> Result<Option<Answer>, String> {
+    query(request, notify).map_err(|error| error.to_string())
+}
+
+fn query(request: &Request, notify: &mut dyn FnMut(&str)) -> Result<Option<Answer>, RequestError> {
     let deadline = Instant::now() + LEAVING_MAX;
     loop {
         let stream = match try_stream() {
             Ok(stream) => stream,
             Err(ConnectError::NoDaemon { .. }) => return Ok(None),
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.to_string().into()),
         };
         match request_over(stream, request, notify) {
             Ok((answer, _)) => return Ok(Some(answer)),
             Err(RequestError::Gone) if Instant::now() < deadline => std::thread::sleep(RETRY),
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error),
         }
+    }
+}
+
+/// A job as the cluster knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FoundJob {
+    /// Row of the job.
+    Known(Vec<JobRow>),
+    /// The job is over, and the cluster has forgotten it. A daemon of an earlier release says so only in a
+    /// line.
+    Forgotten,
+    /// Absence of a daemon.
+    NoDaemon,
+}
+
+/// Asks for a job.
+///
+/// # Errors
+/// As [`request_if_running`].
+pub fn find_job(job: JobId) -> Result<FoundJob, String> {
+    match query(&Request::Job(job), &mut complain) {
+        Ok(Some(Answer::Jobs(rows))) => Ok(FoundJob::Known(rows)),
+        Ok(Some(_)) => Err("the daemon is of another version".into()),
+        Ok(None) => Ok(FoundJob::NoDaemon),
+        Err(RequestError::Because(Reason::Forgotten, _)) => Ok(FoundJob::Forgotten),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -188,8 +222,8 @@ pub fn reserve_number(limit: Duration) -> Option<u64> {
     let (mut decoder, deadline) = (Decoder::default(), Instant::now() + limit);
     let mut bytes = [0; 1024];
     while Instant::now() < deadline {
-        if let Some((FrameHeader { kind: Kind::Answer, .. }, payload)) = decoder.next_frame().ok()? {
-            let Ok(Answer::Job(job)) = serde_json::from_slice(payload) else { return None };
+        if let Some((head @ FrameHeader { kind: Kind::Answer, .. }, payload)) = decoder.next_frame().ok()? {
+            let Some(Answer::Job(job)) = read_answer(head, payload) else { return None };
             return Some(job.0);
         }
         match stream.read(&mut bytes).ok()? {
@@ -215,7 +249,7 @@ pub fn wait_for(job: JobId) -> Result<Option<u8>, String> {
             }
             Ok(_) => return Err("the daemon is of another version".into()),
             Err(RequestError::Gone) => stream = reconnect()?,
-            Err(RequestError::Failed(text)) => return Err(text),
+            Err(RequestError::Because(_, text) | RequestError::Failed(text)) => return Err(text),
         }
     }
 }
@@ -239,7 +273,7 @@ pub fn start_at(target: &str, start: at::Start) -> Result<Answer, String> {
     let stream = at::open(target, &at::Opening::Start(Box::new(start)))?;
     let mut frames = Frames { stream, decoder: Decoder::default() };
     match frames.answer(&Request::Nodes, &mut complain)? {
-        Some(Answer::Refused(text)) => Err(text),
+        Some(Answer::Refused(text) | Answer::Because(_, text)) => Err(text),
         Some(answer) => Ok(answer),
         None => Err(RequestError::Gone.to_string()),
     }
@@ -266,6 +300,7 @@ fn request_over(
     };
     match answer {
         Some(Answer::Refused(text)) => Err(text.into()),
+        Some(Answer::Because(reason, text)) => Err(RequestError::Because(reason, text)),
         Some(answer) => Ok((answer, frames)),
         None => Err(RequestError::Gone),
     }
@@ -302,8 +337,8 @@ impl Frames {
         let (began, mut notified) = (Instant::now(), waits);
         loop {
             match self.decoder.next_frame() {
-                Ok(Some((FrameHeader { kind: Kind::Answer, .. }, payload))) => {
-                    return Ok(serde_json::from_slice(payload).ok());
+                Ok(Some((head @ FrameHeader { kind: Kind::Answer, .. }, payload))) => {
+                    return Ok(read_answer(head, payload));
                 }
                 // The daemon reports what it waits for.
                 Ok(Some((FrameHeader { kind: Kind::Report, .. }, payload))) => {

@@ -21,8 +21,10 @@ use crate::terms::Terms;
 use crate::wait_kind::WaitKind;
 use crate::wire::{Job, Library, Program, Text, Used};
 
+pub mod refusal;
 pub mod watch;
 
+use refusal::Reason;
 use watch::{Changes, Watch};
 
 /// A request of a user, on the local socket.
@@ -146,9 +148,6 @@ pub struct Drained {
     /// Why.
     pub why: String,
 }
-
-/// How a refusal to let a job of `mpiexec` take part begins, that its user is told in any case.
-pub const WITHOUT_TURNS: &str = "the job takes no turns: ";
 
 /// Bytes of a text of a job in memory beside its own.
 const TEXT_BYTES: usize = 64;
@@ -350,6 +349,9 @@ pub enum Answer {
     Changes(Box<Changes>),
     /// The reservations.
     Reservations(Vec<Reservation>),
+    /// Refusal for a reason by which programs decide; one line for the user. It travels as
+    /// [`Answer::Refused`] with the reason beside it.
+    Because(Reason, String),
 }
 
 /// A job for people to look at.

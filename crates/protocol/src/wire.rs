@@ -212,7 +212,7 @@ const KINDS: &[Kind] = &[
 pub struct FrameHeader {
     /// Kind of the frame.
     pub kind: Kind,
-    /// The rank or signal that it is about.
+    /// The rank or signal that it is about; the reason of a refusal.
     pub rank: u32,
     /// Length of the payload.
     pub bytes: usize,

@@ -9,28 +9,23 @@ use tutti_protocol::users::SuspendedBy;
 use tutti_protocol::{size, time_limit};
 use tutti_snapshot::arrows;
 
-use super::answer::{OTHER_VERSION, show};
+use super::answer::show;
 use super::jobs::{by, duration};
-use crate::cluster::{self, Answer, JobId, JobRow, Request};
+use crate::cluster::{self, FoundJob, JobId, JobRow};
 use crate::output;
 
 /// A job that the daemon knows, else one of the log.
 pub(super) fn run(job: JobId, json: bool) -> Result<ExitCode, String> {
-    let answer = cluster::request_if_running(&Request::Job(job));
-    let is_alone = matches!(answer, Ok(None));
-    match answer {
-        Ok(Some(Answer::Jobs(rows))) => return show(&rows, json, print_status),
-        Ok(Some(_)) => return Err(OTHER_VERSION.into()),
-        Ok(None) | Err(_) => {}
+    let found = cluster::find_job(job);
+    if let Ok(FoundJob::Known(rows)) = &found {
+        return show(rows, json, print_status);
     }
-    let rows: Vec<JobRow> = history::of_job(job, is_alone).into_iter().collect();
-    match answer {
-        Err(text) if rows.is_empty() && text.starts_with(&format!("job {job} is over")) => {
-            Err(format!("job {job} is over, and the log does not have it any more"))
-        }
-        Err(text) if rows.is_empty() => Err(text),
-        _ if rows.is_empty() => Err(format!("there is no job {job} in the log, and no daemon to ask")),
-        _ => show(&rows, json, print_status),
+    let rows: Vec<JobRow> = history::of_job(job, found == Ok(FoundJob::NoDaemon)).into_iter().collect();
+    match found {
+        _ if !rows.is_empty() => show(&rows, json, print_status),
+        Ok(FoundJob::Forgotten) => Err(format!("job {job} is over, and the log does not have it any more")),
+        Ok(_) => Err(format!("there is no job {job} in the log, and no daemon to ask")),
+        Err(text) => Err(text),
     }
 }
 

@@ -21,6 +21,7 @@ use tutti_os::cgroup;
 use tutti_protocol::job_numbers::JobNumbers;
 use tutti_protocol::paths;
 use tutti_protocol::public::ARGUMENTS_VARIABLE;
+use tutti_protocol::users::refusal::{Reason, read_answer};
 use tutti_protocol::wire::{self, CONNECTED_MAX, FrameHeader, Job, Kind, Library, Report, Stalled};
 use tutti_snapshot::DEADLOCK_ENDED;
 
@@ -90,7 +91,21 @@ pub struct Enrolment {
     /// The job's number, while it takes part.
     pub number: Option<JobId>,
     /// Why it does not take part.
-    pub refusal: Option<String>,
+    pub refusal: Option<Refusal>,
+}
+
+/// Why a job does not take part: a line for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub text: String,
+    /// Reason of a daemon; none: it has said none, or none was asked.
+    pub reason: Option<Reason>,
+}
+
+impl From<String> for Refusal {
+    fn from(text: String) -> Self {
+        Refusal { text, reason: None }
+    }
 }
 
 impl Enrolment {
@@ -237,7 +252,7 @@ impl Enrolment {
                 self.watched = Watch::new(link.descriptor());
                 self.link = Some(link);
             }
-            Err(text) => self.refusal = Some(text),
+            Err(text) => self.refusal = Some(text.into()),
         }
     }
 
@@ -258,7 +273,8 @@ impl Enrolment {
         self.between = (self.between * 2).min(RETRY.1);
         if paths::is_named() && is_first {
             let (socket, variable) = (paths::socket(), paths::SOCKET_VARIABLE);
-            self.refusal = Some(format!("no daemon answers at {} ({variable})", socket.display()));
+            let text = format!("no daemon answers at {} ({variable})", socket.display());
+            self.refusal = Some(text.into());
         }
         if paths::is_named()
             || self.daemon.as_mut().is_some_and(|daemon| matches!(daemon.try_wait(), Ok(None)))
@@ -267,7 +283,7 @@ impl Enrolment {
         }
         match start_daemon() {
             Ok(daemon) => self.daemon = Some(daemon),
-            Err(text) => (self.wake_at, self.refusal) = (None, Some(text)),
+            Err(text) => (self.wake_at, self.refusal) = (None, Some(text.into())),
         }
     }
 
@@ -280,8 +296,8 @@ impl Enrolment {
         let (mut actions, mut lines, mut answer) = (Vec::new(), Vec::new(), None);
         loop {
             match link.decoder.next_frame() {
-                Ok(Some((FrameHeader { kind: Kind::Answer, .. }, payload))) => {
-                    answer = serde_json::from_slice::<Answer>(payload).ok();
+                Ok(Some((head @ FrameHeader { kind: Kind::Answer, .. }, payload))) => {
+                    answer = read_answer(head, payload);
                 }
                 // It is being ended here already.
                 Ok(Some((FrameHeader { kind: Kind::Kill, rank: wire::SPARE_FILTERS, .. }, _))) => {}
@@ -337,12 +353,16 @@ impl Enrolment {
                     self.send_report(&Report::Library(library));
                 }
             }
-            Some(Answer::Refused(text)) => {
-                (self.refusal, self.link, self.watched) = (Some(text), None, None);
-            }
+            Some(Answer::Refused(text)) => self.leave(text.into()),
+            Some(Answer::Because(reason, text)) => self.leave(Refusal { text, reason: Some(reason) }),
             _ => {}
         }
         actions
+    }
+
+    /// The job does not take part.
+    fn leave(&mut self, refusal: Refusal) {
+        (self.refusal, self.link, self.watched) = (Some(refusal), None, None);
     }
 
     /// Sends what can be sent.

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use rustix::process::Signal;
 use tutti_protocol::paths;
-use tutti_protocol::users::WITHOUT_TURNS;
+use tutti_protocol::users::refusal::{Reason, read_answer};
 use tutti_protocol::wire::{self, Cause, FrameHeader, Kind, Reached, Report};
 
-use super::enrolment::{EnrolAction, Enrolment};
+use super::enrolment::{EnrolAction, Enrolment, Refusal};
 use super::stall::StallAction;
 use super::{End, Front, Keys, libc_signal};
 use crate::cluster::Answer;
@@ -86,8 +86,8 @@ impl Front {
                 }
                 return true;
             }
-            Ok(Some((FrameHeader { kind: Kind::Answer, .. }, payload))) => {
-                let answer = serde_json::from_slice(payload).ok();
+            Ok(Some((head @ FrameHeader { kind: Kind::Answer, .. }, payload))) => {
+                let answer = read_answer(head, payload);
                 self.handle_answer(index, answer);
                 return true;
             }
@@ -115,7 +115,7 @@ impl Front {
                     self.complain(&format!("this is job {job}"));
                 }
             }
-            Some(Answer::Refused(text)) => {
+            Some(Answer::Refused(text) | Answer::Because(_, text)) => {
                 self.complain(&text);
                 self.note(1);
                 self.links[index].state = State::Over;
@@ -390,11 +390,12 @@ impl Front {
         // A user who names a daemon, or a folder for one, expects turns.
         let is_expected = paths::is_named() || std::env::var_os(paths::FOLDER_VARIABLE).is_some();
         let remarks = &self.options.remarks;
-        let is_told = |text: &String| {
-            remarks.verbose || text.starts_with(WITHOUT_TURNS) || is_expected && !remarks.quiet
+        let is_told = |refusal: &Refusal| {
+            let is_of_the_job = refusal.reason == Some(Reason::WithoutTurns);
+            remarks.verbose || is_of_the_job || is_expected && !remarks.quiet
         };
         let refusal = enrolment.refusal.take().filter(is_told);
-        if let Some(text) = refusal {
+        if let Some(Refusal { text, .. }) = refusal {
             self.complain(&format!("the job runs without turns: {text}"));
         }
         if let Some(text) = self.enrolment.as_mut().and_then(Enrolment::poll_news) {

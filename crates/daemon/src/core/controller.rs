@@ -275,7 +275,7 @@ impl Controller {
                 job.stuck.handle_snapshot(&answer, job.last_hold, now_ms);
             }
             for (node, request_id) in requesters {
-                cx.out.route(node, Routed::Answer { request_id, answer: answer.clone() });
+                cx.out.route(node, Routed::answer(request_id, answer.clone()));
             }
         }
         let is_now_suspended = job.judge_stall(relay.states(id), (now_ms, now))

@@ -252,8 +252,8 @@ impl Subsystems {
                     controller.handle_request(cx, &mut self.relay, asker, request, again);
                 }
             }
-            Routed::Answer { request_id, answer } => {
-                self.origin.handle_answer(cx, request_id, answer);
+            Routed::Answer { request_id, answer, reason } => {
+                self.origin.handle_answer(cx, request_id, answer.join(reason));
             }
             Routed::Reports { job, request_id, incarnation, first, reports } => {
                 self.origin.handle_reports(cx, job, request_id, (incarnation, first), reports);

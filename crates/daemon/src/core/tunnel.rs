@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use tutti_protocol::users::refusal::put_answer;
 use tutti_protocol::wire::{self, Decoder, Kind};
 
 use super::action::Action;
@@ -194,7 +195,7 @@ impl Tunnels {
         let (_, _, end) = self.far.get_mut(client)?;
         let mut frame = Vec::new();
         match &action {
-            Action::Answer(_, answer) => wire::put_json(&mut frame, Kind::Answer, answer),
+            Action::Answer(_, answer) => put_answer(&mut frame, answer),
             Action::ToClient(_, bytes) => frame.extend_from_slice(bytes),
             Action::Continue(_) => wire::put(&mut frame, Kind::Resume, 0, &[]),
             _ => (end.ended, end.due) = (true, true),

@@ -34,6 +34,10 @@ pub enum Routed {
         request_id: u64,
         /// The answer.
         answer: Answer,
+        /// Number of the reason of a refusal; 0: there is none, or a controller of an earlier release does
+        /// not say.
+        #[serde(default)]
+        reason: u32,
     },
     /// Reports of the controller for a job's front end, from number `first` on, until all have been heard.
     Reports {
@@ -147,6 +151,14 @@ pub enum Routed {
         /// Users and names.
         services: Vec<(u32, String)>,
     },
+}
+
+impl Routed {
+    /// The controller's answer to a question.
+    pub(crate) fn answer(request_id: u64, answer: Answer) -> Routed {
+        let (answer, reason) = answer.part();
+        Routed::Answer { request_id, answer, reason }
+    }
 }
 
 /// A client of a published region; its node's daemon vouches for it.

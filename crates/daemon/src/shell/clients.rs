@@ -21,6 +21,7 @@ use tutti_os::peer_pidfd;
 use tutti_os::session::Session;
 use tutti_os::stat::Stat;
 use tutti_protocol::job_numbers::JobNumbers;
+use tutti_protocol::users::refusal::put_answer;
 use tutti_protocol::version::RELEASE;
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Reattach};
 
@@ -171,7 +172,7 @@ fn refusal(text: String) -> Vec<u8> {
 
 fn framed(answer: &Answer) -> Vec<u8> {
     let mut frame = Vec::new();
-    wire::put_json(&mut frame, Kind::Answer, answer);
+    put_answer(&mut frame, answer);
     frame
 }
 
@@ -343,7 +344,7 @@ impl Shell {
         let mut frame = Vec::new();
         #[cfg(feature = "next-wire")]
         wire::put(&mut frame, Kind::Next, 0, &[7; 100]);
-        wire::put_json(&mut frame, Kind::Answer, answer);
+        put_answer(&mut frame, answer);
         let Some(known) = self.clients.get(&client) else { return };
         if known.debts.is_over(frame.len()) && !self.core.is_front_end(client) {
             frame = refusal("too many answers to you wait to be read: try again later".into());

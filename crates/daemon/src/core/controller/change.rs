@@ -25,7 +25,7 @@ impl Controller {
     ) -> Result<(), Answer> {
         self.jobs.check_owner(id, |owner| local.may(user, Some(owner)))?;
         let refused = |text: String| Err(Answer::Refused(text));
-        let Some(job) = self.jobs.get(id) else { return refused(self.jobs.unknown(id)) };
+        let Some(job) = self.jobs.get(id) else { return Err(self.jobs.refuse_unknown(id)) };
         if job.over {
             return refused(format!("job {id} is over"));
         }

@@ -65,7 +65,7 @@ impl Controller {
         };
         if let Some((from, request_id)) = requester {
             self.answers.remember((from, request_id), answer.clone());
-            cx.out.route(from, Routed::Answer { request_id, answer });
+            cx.out.route(from, Routed::answer(request_id, answer));
         }
     }
 

@@ -177,7 +177,7 @@ impl Controller {
         self.answers.remember(requester, answer.clone());
         actions.extend(self.drains.write_next());
         let (from, request_id) = requester;
-        Some(Kept { actions, answer: Some((from, Routed::Answer { request_id, answer })) })
+        Some(Kept { actions, answer: Some((from, Routed::answer(request_id, answer))) })
     }
 
     /// Drains a node at once because of a fault there; the file follows. A reason that it has stays.

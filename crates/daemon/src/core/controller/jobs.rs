@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tutti_protocol::users::refusal::Reason;
+
 use super::job::JobRecord;
 use crate::core::clocks::Clocks;
 use crate::core::fair::fair_share;
@@ -114,11 +116,22 @@ impl Jobs {
 
     /// Line about a job that is not known.
     pub(super) fn unknown(&self, id: JobId) -> String {
-        if id < self.next_id() {
+        if self.was_given(id) {
             format!("job {id} is over and no longer known here; `tutti status {id}` shows what the log has")
         } else {
             format!("there is no job {id}")
         }
+    }
+
+    /// Refusal of what is asked about a job that is not known.
+    pub(super) fn refuse_unknown(&self, id: JobId) -> Answer {
+        let text = self.unknown(id);
+        if self.was_given(id) { Answer::Because(Reason::Forgotten, text) } else { Answer::Refused(text) }
+    }
+
+    /// Whether a job has got this number.
+    fn was_given(&self, id: JobId) -> bool {
+        id < self.next_id()
     }
 
     /// The user's own job, or why he may do nothing to it.
@@ -128,7 +141,7 @@ impl Jobs {
     /// that user.
     pub(super) fn check_owner(&self, id: JobId, may: impl Fn(User) -> bool) -> Result<(), Answer> {
         match self.get(id) {
-            None => Err(Answer::Refused(self.unknown(id))),
+            None => Err(self.refuse_unknown(id)),
             Some(job) if !may(job.launch.user) => Err(Answer::Refused(format!("job {id} is another user's"))),
             Some(_) => Ok(()),
         }

@@ -169,7 +169,7 @@ impl Controller {
         };
         self.answers.remember(requester, answer.clone());
         let (from, request_id) = requester;
-        cx.out.route(from, Routed::Answer { request_id, answer });
+        cx.out.route(from, Routed::answer(request_id, answer));
     }
 
     /// Begins a new job; returns what its user hears. Nobody would know of one that was submitted and lost;

@@ -1,7 +1,7 @@
 //! Requests of users to the controller.
 
 use rustix::process::Signal;
-use tutti_protocol::users::WITHOUT_TURNS;
+use tutti_protocol::users::refusal::Reason;
 use tutti_protocol::wire::{Report, SIGNAL_ALONE};
 
 use super::answers::{Asker, Requester};
@@ -62,7 +62,7 @@ impl Controller {
             is_new || matches!(request, Request::Control(..) | Request::Change(..) | Request::Number);
         if let Some(answer) = self.answers.get(requester) {
             let answer = answer.clone();
-            return cx.out.route(from, Routed::Answer { request_id, answer });
+            return cx.out.route(from, Routed::answer(request_id, answer));
         }
         if is_new && again && !self.jobs.is_settled(cx.local.now_ms, cx.local.config.lost_ms) {
             return;
@@ -86,7 +86,7 @@ impl Controller {
             },
             Request::Jobs { all } => Answer::Jobs(self.list(cx.local, relay, |_, job| all || !job.is_done())),
             Request::Job(job) => match self.list(cx.local, relay, |id, _| id == job) {
-                rows if rows.is_empty() => Answer::Refused(self.jobs.unknown(job)),
+                rows if rows.is_empty() => self.jobs.refuse_unknown(job),
                 rows => Answer::Jobs(rows),
             },
             Request::Wait(job) => match self.wait_for(cx.local, relay, requester, job) {
@@ -147,13 +147,13 @@ impl Controller {
                 Answer::Refused("tokens are for the daemon of the node that made them".into())
             }
         };
-        if let Answer::Refused(text) = &mut answer {
+        if let Answer::Refused(text) | Answer::Because(_, text) = &mut answer {
             shorten(text, REFUSAL_BYTES_MAX);
         }
         if changes {
             self.answers.remember(requester, answer.clone());
         }
-        cx.out.route(from, Routed::Answer { request_id, answer });
+        cx.out.route(from, Routed::answer(request_id, answer));
     }
 
     /// Request about the job that has taken the place of one that was requeued.
@@ -199,7 +199,7 @@ impl Controller {
                 None
             }
             None if may_learn => None,
-            None => Some(Answer::Refused(self.jobs.unknown(id))),
+            None => Some(self.jobs.refuse_unknown(id)),
         }
     }
 
@@ -209,7 +209,7 @@ impl Controller {
         let waiters = job.map(|job| std::mem::take(&mut job.waiters)).unwrap_or_default();
         for (from, request_id) in waiters {
             let answer = Answer::Jobs(self.list(cx.local, relay, |other, _| other == id));
-            cx.out.route(from, Routed::Answer { request_id, answer });
+            cx.out.route(from, Routed::answer(request_id, answer));
         }
     }
 
@@ -236,7 +236,7 @@ impl Controller {
     fn origin_of(&self, local: &LocalNode, user: User, id: JobId) -> Answer {
         let job = self.jobs.get(id);
         let Some((launch, members)) = job.map(|job| &job.launch).zip(local.members.as_ref()) else {
-            return Answer::Refused(self.jobs.unknown(id));
+            return self.jobs.refuse_unknown(id);
         };
         if !local.may(user, Some(launch.user)) {
             Answer::Refused(format!("job {id} is another user's"))
@@ -288,7 +288,7 @@ impl Controller {
                 // Asked again, it is answered when nodes have said what they know.
                 return None;
             } else {
-                return Some(Answer::Refused(self.jobs.unknown(after.job)));
+                return Some(self.jobs.refuse_unknown(after.job));
             }
         }
         submit.batch.set_restart(None);
@@ -314,7 +314,8 @@ impl Controller {
                 return Some(Answer::Refused(text));
             }
         } else if let Some(text) = self.refuse_in_place(cx.local, origin, user, &submit) {
-            return Some(Answer::Refused(format!("{WITHOUT_TURNS}{text}")));
+            let text = format!("the job takes no turns: {text}");
+            return Some(Answer::Because(Reason::WithoutTurns, text));
         }
         if let Err(text) = start_rules::check(&submit) {
             return Some(Answer::Refused(text));

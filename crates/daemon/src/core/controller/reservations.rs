@@ -141,7 +141,7 @@ impl Controller {
         self.answers.remember(requester, answer.clone());
         actions.extend(self.reservations.write_next(local.wall_ms));
         let (from, request_id) = requester;
-        Some(Kept { actions, answer: Some((from, Routed::Answer { request_id, answer })) })
+        Some(Kept { actions, answer: Some((from, Routed::answer(request_id, answer))) })
     }
 
     /// Jobs that name a reservation are asked for anew: theirs may be another one by now.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tutti_protocol::users::refusal::read_answer;
 use tutti_protocol::users::watch::Changes;
 use tutti_protocol::wire::{Decoder, Kind, Report};
 
@@ -76,7 +77,7 @@ impl Client {
             Answer::Jobs(rows) => self.rows = Some(rows.clone()),
             Answer::Nodes(rows) => self.nodes = Some(rows.clone()),
             Answer::Changes(changes) => self.changes = Some(Changes::clone(changes)),
-            Answer::Refused(text) => self.refusal = Some(text.clone()),
+            Answer::Refused(text) | Answer::Because(_, text) => self.refusal = Some(text.clone()),
             _ => {}
         }
     }
@@ -91,7 +92,7 @@ impl Client {
             assert_eq!(self.end, None, "something behind the end");
             // From another node the answer comes as a frame among the others.
             if header.kind == Kind::Answer {
-                self.answer(&serde_json::from_slice(payload).unwrap());
+                self.answer(&read_answer(header, payload).expect("an answer"));
                 continue;
             }
             if !self.answered {
