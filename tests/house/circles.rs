@@ -19,6 +19,11 @@ pub(crate) type Texts = BTreeMap<String, String>;
 
 /// The text without comments, strings and modules of tests.
 pub(crate) fn code_of(text: &str) -> String {
+    code_with(text, |_| "")
+}
+
+/// The same with a word in the place of each string, which is not raw: `shown` chooses it.
+pub(crate) fn code_with(text: &str, shown: impl Fn(&str) -> &'static str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
@@ -29,8 +34,9 @@ pub(crate) fn code_of(text: &str) -> String {
         } else if let Some(raw) = raw_string_bytes(rest) {
             raw
         } else if rest.starts_with('"') {
-            code.push_str("\"\"");
-            string_bytes(rest)
+            let bytes = string_bytes(rest);
+            code.extend(["\"", shown(&rest[..bytes]), "\""]);
+            bytes
         } else if rest.starts_with("'\"'") || rest.starts_with("b'\"'") {
             3
         } else {

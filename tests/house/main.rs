@@ -4,6 +4,7 @@
 mod circles;
 mod comments;
 mod crates;
+mod decisions;
 mod demo;
 mod install;
 mod owners;

@@ -153,7 +153,8 @@ pub fn wanted(options: &Options) -> Result<Chosen, HostError> {
         {
             return Ok(Chosen { hosts: Vec::new(), ..Chosen::of(options, &groups)? });
         }
-        let reason = |reason| HostError::Allocation { system: found.system, nodes: hosts.len(), reason };
+        let reason =
+            |reason| HostError::Allocation { system: found.system.name(), nodes: hosts.len(), reason };
         engine::connect_or_start().map_err(reason)?;
         return Chosen::of(options, &groups);
     }
@@ -188,7 +189,7 @@ pub fn far(options: &Options) -> Option<Vec<Host>> {
         return None;
     }
     let found = allocation::of_environment().ok()??;
-    let hosts = (found.system == allocation::HOST_FILE).then(|| merged(found.hosts))?;
+    let hosts = (found.system == allocation::System::HostFile).then(|| merged(found.hosts))?;
     let machine = Machine::this();
     (!hosts.iter().any(|host| machine.is(&host.name)) && !cluster::is_there()).then_some(hosts)
 }

@@ -14,7 +14,7 @@ use crate::names::VERSION;
 use crate::output::{complain, print, refuse};
 use crate::query;
 use crate::wanted::script;
-use crate::wanted::submit::{Plan, SCRIPT_BYTES_MAX, Source};
+use crate::wanted::submit::{Folders, Plan, SCRIPT_BYTES_MAX, Source};
 use crate::wanted::{SPECS, Wanted};
 
 const NAME: &str = "sbatch";
@@ -70,7 +70,7 @@ pub fn run(words: &[String]) -> ExitCode {
 
 /// The line of a job that the controller, or what it says of its nodes and jobs, does not allow.
 fn failed(text: String) -> String {
-    if text.starts_with("Unable to ") { text } else { format!("Batch job submission failed: {text}") }
+    format!("Batch job submission failed: {text}")
 }
 
 fn submit(line: &getopt::Line) -> Result<ExitCode, String> {
@@ -91,7 +91,8 @@ fn submit(line: &getopt::Line) -> Result<ExitCode, String> {
     if !wanted.is_quiet() {
         wanted.ignored_line().into_iter().for_each(|line| complain(NAME, &line));
     }
-    let plan = Plan::new(&wanted, &source).map_err(failed)?;
+    let folders = Folders::of(&wanted)?;
+    let plan = Plan::new(&wanted, &source, &folders).map_err(failed)?;
     if wanted.is_test() {
         let nodes = query::nodes()?.len();
         complain(

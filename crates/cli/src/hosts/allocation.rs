@@ -7,14 +7,36 @@ use super::{Host, HostError, read_file, slurm};
 /// An allocation that this process is in.
 #[derive(Debug)]
 pub struct Allocation {
-    /// Of which batch system.
-    pub system: &'static str,
+    /// Origin of the allocation.
+    pub system: System,
     /// Nodes of the allocation, with the tasks of each.
     pub hosts: Vec<Host>,
 }
 
-/// Name for an allocation whose hosts stand in a file that a launcher's variable names.
-pub const HOST_FILE: &str = "host file";
+/// Origin of an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    Slurm,
+    Pbs,
+    Lsf,
+    GridEngine,
+    /// File that a launcher's variable names.
+    HostFile,
+}
+
+impl System {
+    /// Name for the user.
+    pub fn name(self) -> &'static str {
+        match self {
+            System::Slurm => "Slurm",
+            System::Pbs => "PBS",
+            System::Lsf => "LSF",
+            System::GridEngine => "Grid Engine",
+            System::HostFile => "host file",
+        }
+    }
+}
+
 /// Variables of other launchers that name a file of hosts: Open MPI (those of two generations), MPICH, Intel
 /// MPI. Operators of Kubernetes set them.
 const LAUNCHERS: [&str; 4] = [
@@ -33,21 +55,21 @@ pub fn of_environment() -> Result<Option<Allocation>, HostError> {
     // An allocation of another batch system may be left over in the environment of a shell: its file is not.
     let file = |name: &str| variable(name).filter(|file| Path::new(file).is_file());
     let (system, hosts) = if let Some(hosts) = slurm::allocation(&variable) {
-        ("Slurm", hosts)
+        (System::Slurm, hosts)
     } else if let Some(file) = file("PBS_NODEFILE") {
         // A line for each slot.
         let hosts = read_file(file.as_ref())?;
-        ("PBS", hosts.into_iter().map(|host| Host { ranks: host.ranks.or(Some(1)), ..host }).collect())
+        (System::Pbs, hosts.into_iter().map(|host| Host { ranks: host.ranks.or(Some(1)), ..host }).collect())
     } else if let Some(list) = variable("LSB_MCPU_HOSTS") {
-        ("LSF", pairs(&list).unwrap_or_default())
+        (System::Lsf, pairs(&list).unwrap_or_default())
     } else if let Some(file) = file("LSB_DJOB_HOSTFILE") {
         // A line for each slot.
         let hosts = read_file(file.as_ref())?;
-        ("LSF", hosts.into_iter().map(|host| Host { ranks: host.ranks.or(Some(1)), ..host }).collect())
+        (System::Lsf, hosts.into_iter().map(|host| Host { ranks: host.ranks.or(Some(1)), ..host }).collect())
     } else if let Some(file) = file("PE_HOSTFILE") {
-        ("Grid Engine", grid_engine(&file)?)
+        (System::GridEngine, grid_engine(&file)?)
     } else if let Some(file) = LAUNCHERS.iter().find_map(|name| file(name)) {
-        (HOST_FILE, read_file(file.as_ref())?)
+        (System::HostFile, read_file(file.as_ref())?)
     } else {
         return Ok(None);
     };

@@ -44,6 +44,31 @@ pub struct Source {
     pub name: String,
 }
 
+/// Folders of a job.
+#[derive(Clone, Debug)]
+pub struct Folders {
+    /// Folder in which it is submitted.
+    here: PathBuf,
+    /// Working directory of it.
+    work: PathBuf,
+}
+
+impl Folders {
+    /// Looks for them.
+    ///
+    /// # Errors
+    /// When there is none; a text for the user.
+    pub fn of(wanted: &Wanted) -> Result<Folders, String> {
+        let here =
+            std::env::current_dir().map_err(|error| format!("cannot name the working directory: {error}"))?;
+        let work = wanted.folder.as_ref().map_or_else(|| here.clone(), |folder| here.join(folder));
+        if !work.is_dir() {
+            return Err(format!("Unable to set working directory {}: it is not a folder", work.display()));
+        }
+        Ok(Folders { here, work })
+    }
+}
+
 /// Parts from which all elements of an array, or a job, are made.
 #[derive(Debug)]
 pub struct Plan {
@@ -60,15 +85,10 @@ impl Plan {
     ///
     /// # Errors
     /// When something cannot be had; a text for the user.
-    pub fn new(wanted: &Wanted, source: &Source) -> Result<Plan, String> {
+    pub fn new(wanted: &Wanted, source: &Source, folders: &Folders) -> Result<Plan, String> {
         check_partition(wanted)?;
         refuse_missing(wanted)?;
-        let here =
-            std::env::current_dir().map_err(|error| format!("cannot name the working directory: {error}"))?;
-        let folder = wanted.folder.as_ref().map_or_else(|| here.clone(), |folder| here.join(folder));
-        if !folder.is_dir() {
-            return Err(format!("Unable to set working directory {}: it is not a folder", folder.display()));
-        }
+        let Folders { here, work: folder } = folders;
         let name = wanted.name.clone().unwrap_or_else(|| source.name.clone());
         let (tasks, nodes) = (wanted.all_tasks(), wanted.all_nodes());
         let cores = wanted.cores.unwrap_or(1);
@@ -137,7 +157,7 @@ impl Plan {
             batch,
             output: None,
             environment: environment(&wanted.export, &source.text).into_iter().collect(),
-            directory: folder.into_os_string().into(),
+            directory: folder.clone().into_os_string().into(),
             umask: umask(),
             groups: Vec::new(),
             session: None,
