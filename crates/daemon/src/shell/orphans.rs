@@ -103,8 +103,14 @@ impl Wards {
     /// Kills adopted children that live, and takes the status of dead ones. `true`: some were killed, and are
     /// to be looked at again.
     pub(super) fn end_orphans(&self) -> bool {
+        self.end_among(&descendants::children_of(getpid()))
+    }
+
+    /// The same with these children. A test has a child of its own; the process's belong to all tests that
+    /// run in it.
+    fn end_among(&self, children: &[Pid]) -> bool {
         let mut any = false;
-        for pid in descendants::children_of(getpid()) {
+        for &pid in children {
             let number = pid.as_raw_nonzero().get() as u32;
             if self.pids().awaited.contains(&number) {
                 continue;
@@ -147,11 +153,11 @@ mod tests {
         wards.add(number);
         assert!(!await_end_blocking(&process, Duration::from_millis(1)), "it lives");
         wards.give_up(number);
-        assert!(!wards.end_orphans(), "it is not killed again and again");
+        assert!(!wards.end_among(&[pid]), "it is not killed again and again");
         assert!(Stat::of(pid).is_some_and(|stat| !stat.is_dead()));
         pidfd_send_signal(&process, Signal::KILL).unwrap();
         assert!(await_end_blocking(&process, Duration::from_secs(60)));
-        wards.end_orphans();
+        wards.end_among(&[pid]);
         assert_eq!(Stat::of(pid), None, "its status is taken");
         assert!(wards.pids().given_up.is_empty() && child.wait().is_err());
     }
