@@ -1,7 +1,5 @@
 //! Actions of the core, as the shell carries them out.
 
-use tutti_protocol::wire::{self, Kind};
-
 use super::starters::Starter;
 use super::{JobId, Shell, ShellEvent, drains, numbers, peer_users, peers, records, regions, reservations};
 use crate::core::action::Action;
@@ -38,13 +36,7 @@ impl Shell {
                 }
                 Action::Enrol(client, job) => self.enrol(client, job),
                 Action::ToStarter(job, kind, number, payload) => {
-                    if self.preparing.put(job, kind, number, &payload) {
-                    } else if let Some(starter) = self.starters.get(&job) {
-                        starter.put(kind, number, &payload);
-                        if kind == Kind::Kill && number != wire::SPARE_FILTERS {
-                            starter.kill_later(job, &self.shell_events);
-                        }
-                    }
+                    self.put_to_starter(job, kind, number, &payload);
                 }
                 Action::Listen(job) => {
                     if let Some(starter) = self.starters.get(&job) {

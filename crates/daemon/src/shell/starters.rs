@@ -266,6 +266,18 @@ impl Starter {
 }
 
 impl Shell {
+    /// Puts a frame to the starter of a job: at once, or when its part is prepared.
+    pub(super) fn put_to_starter(&mut self, job: JobId, kind: Kind, number: u32, payload: &[u8]) {
+        if self.preparing.put(job, kind, number, payload) {
+            return;
+        }
+        let Some(starter) = self.starters.get(&job) else { return };
+        starter.put(kind, number, payload);
+        if kind == Kind::Kill && number != wire::SPARE_FILTERS {
+            starter.kill_later(job, &self.shell_events);
+        }
+    }
+
     pub(super) fn start(&mut self, job: JobId, launch: &Launch, mut described: Job) {
         described.front_end = std::process::id();
         let drawn = random_number();

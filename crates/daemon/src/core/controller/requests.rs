@@ -284,12 +284,11 @@ impl Controller {
         for after in &mut submit.batch.after {
             after.job = self.jobs.newest(after.job);
             if self.jobs.get(after.job).is_some() {
-            } else if self.jobs.may_learn(after.job, cx.local.now_ms, cx.local.config.lost_ms) {
-                // Asked again, it is answered when nodes have said what they know.
-                return None;
-            } else {
-                return Some(self.jobs.refuse_unknown(after.job));
+                continue;
             }
+            // Asked again, it is answered when nodes have said what they know.
+            let may_learn = self.jobs.may_learn(after.job, cx.local.now_ms, cx.local.config.lost_ms);
+            return if may_learn { None } else { Some(self.jobs.refuse_unknown(after.job)) };
         }
         submit.batch.set_restart(None);
         let array = match arrays::asked(&mut submit, kind == Kind::Detached) {
