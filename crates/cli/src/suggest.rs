@@ -77,7 +77,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("A", "there are no accounts; shares are by user and group"),
     ("qos", "--queue names a queue of the configuration"),
     ("constraint", "--host names nodes"),
-    ("gres", "GPUs are no resource yet"),
+    ("gres", "--gpus N is the number of GPUs of each node"),
     ("gpus-per-task", "--gpus N is for each node"),
     ("mem-per-cpu", "--memory SIZE is for each node"),
     ("test-only", "tutti simulate tries jobs on paper"),

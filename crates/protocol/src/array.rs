@@ -61,8 +61,22 @@ pub enum InArray {
     None,
     /// The job that stands for all tasks, and has no ranks.
     Whole(Array),
-    /// One of the tasks.
+    /// Task of an array.
     Task(ArrayTask),
+}
+
+impl InArray {
+    /// Tasks of the array that the job stands for.
+    #[must_use]
+    pub fn whole(&self) -> Option<&Array> {
+        if let InArray::Whole(array) = self { Some(array) } else { None }
+    }
+
+    /// Task of an array that the job is.
+    #[must_use]
+    pub fn task(&self) -> Option<ArrayTask> {
+        if let InArray::Task(task) = self { Some(*task) } else { None }
+    }
 }
 
 impl Array {

@@ -204,13 +204,13 @@ impl Batch {
     /// Tasks of the array that it stands for.
     #[must_use]
     pub fn array(&self) -> Option<&Array> {
-        if let InArray::Whole(array) = &self.array_part { Some(array) } else { None }
+        self.array_part.whole()
     }
 
     /// Task of an array that it is.
     #[must_use]
     pub fn array_task(&self) -> Option<ArrayTask> {
-        if let InArray::Task(task) = self.array_part { Some(task) } else { None }
+        self.array_part.task()
     }
 
     /// A signal that its ranks get before its time limit.

@@ -522,13 +522,13 @@ impl JobRow {
     /// Tasks of the array that it stands for.
     #[must_use]
     pub fn array(&self) -> Option<&Array> {
-        if let InArray::Whole(array) = &self.in_array { Some(array) } else { None }
+        self.in_array.whole()
     }
 
     /// Task of an array that it is.
     #[must_use]
     pub fn array_task(&self) -> Option<ArrayTask> {
-        if let InArray::Task(task) = self.in_array { Some(task) } else { None }
+        self.in_array.task()
     }
 
     /// The number of the job as users write it: `12`, or `12_3` for a task of an array.

@@ -3,9 +3,26 @@
 
 use super::keys::{Key, MAP, NO_RESTART, Spec, Unfit, option};
 
+type Texts = &'static [&'static str];
+
+/// Option that would change the job, and why no job has it or what is there in its place.
+const fn refused(why: &'static str, names: Texts, values: Texts) -> Spec {
+    option(Key::Unfit(Unfit::Refused(why)), names, values, "")
+}
+
+/// Option without effect, and why.
+const fn ignored(why: &'static str, names: Texts, values: Texts) -> Spec {
+    option(Key::Unfit(Unfit::Ignored(why)), names, values, "")
+}
+
+/// Option that controls another launcher alone.
+const fn foreign(names: Texts, values: Texts) -> Spec {
+    option(Key::Foreign, names, values, "")
+}
+
 pub const FOREIGN: &[Spec] = &[
-    option(
-        Key::Unfit(Unfit::Ignored(MAP)),
+    ignored(
+        MAP,
         &[
             "display-map",
             "display-allocation",
@@ -14,141 +31,79 @@ pub const FOREIGN: &[Spec] = &[
             "display-topo",
         ],
         &[],
-        "",
     ),
-    option(Key::Unfit(Unfit::Ignored(MAP)), &["display"], &["VALUE"], ""),
-    option(
-        Key::Unfit(Unfit::Ignored("the first exit status that is not 0 is printed, and is the command's")),
+    ignored(MAP, &["display"], &["VALUE"]),
+    ignored(
+        "the first exit status that is not 0 is printed, and is the command's",
         &["print-all-exitcodes"],
         &[],
-        "",
     ),
-    option(
-        Key::Unfit(Unfit::Ignored("INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are forwarded in any case")),
+    ignored(
+        "INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are forwarded in any case",
         &["forward-signals"],
         &["VALUE"],
-        "",
     ),
-    option(
-        Key::Unfit(Unfit::Refused("signals are always forwarded to the ranks")),
-        &["forward-signals-none"],
-        &[],
-        "",
-    ),
-    option(
-        Key::Unfit(Unfit::Refused("a job that is given is started; -v prints what is started where")),
-        &["do-not-launch"],
-        &[],
-        "",
-    ),
-    option(
-        Key::Unfit(Unfit::Refused("--host names the nodes that the job is to have")),
-        &["nolocal", "skip-launch-node"],
-        &[],
-        "",
-    ),
-    option(
-        Key::Unfit(Unfit::Refused("--host names the nodes that the job is to have")),
+    refused("signals are always forwarded to the ranks", &["forward-signals-none"], &[]),
+    refused("a job that is given is started; -v prints what is started where", &["do-not-launch"], &[]),
+    refused("--host names the nodes that the job is to have", &["nolocal", "skip-launch-node"], &[]),
+    refused(
+        "--host names the nodes that the job is to have",
         &["rankmap", "add-host", "add-hostfile", "rankfile", "rf"],
         &["VALUE"],
-        "",
     ),
-    option(
-        Key::Unfit(Unfit::Refused("--bind-to, -c and --report-bindings choose and show the cores of a rank")),
+    refused(
+        "--bind-to, -c and --report-bindings choose and show the cores of a rank",
         &["cpu-set", "cpu-list", "slot-list", "membind"],
         &["VALUE"],
-        "",
     ),
-    option(
-        Key::Unfit(Unfit::Refused("-l begins each line with its rank")),
-        &["prepend-pattern"],
-        &["VALUE"],
-        "",
-    ),
-    option(
-        Key::Unfit(Unfit::Refused(
-            "-l begins each line with its rank, and the shell's 2>&1 puts both streams together",
-        )),
+    refused("-l begins each line with its rank", &["prepend-pattern"], &["VALUE"]),
+    refused(
+        "-l begins each line with its rank, and the shell's 2>&1 puts both streams together",
         &["timestamp-output", "xml", "merge-stderr-to-stdout"],
         &[],
-        "",
     ),
-    option(
-        Key::Unfit(Unfit::Refused("--output-filename, --outfile-pattern and --errfile-pattern write files")),
+    refused(
+        "--output-filename, --outfile-pattern and --errfile-pattern write files",
         &["output-directory"],
         &["VALUE"],
-        "",
     ),
-    option(
-        Key::Unfit(Unfit::Refused(
-            "`mpiexec -n 1 gdb --args PROGRAM`, or gdb -p with a pid that -v prints, debugs a rank",
-        )),
+    refused(
+        "`mpiexec -n 1 gdb --args PROGRAM`, or gdb -p with a pid that -v prints, debugs a rank",
         &["debug", "tv", "stop-on-exec", "stop-in-init", "stop-in-app"],
         &[],
-        "",
     ),
-    option(
-        Key::Unfit(Unfit::Refused(
-            "a terminal shows all ranks with -l; `mpiexec -n N xterm -e PROGRAM` has one for each",
-        )),
+    refused(
+        "a terminal shows all ranks with -l; `mpiexec -n N xterm -e PROGRAM` has one for each",
         &["xterm"],
         &["VALUE"],
-        "",
     ),
-    option(
-        Key::Unfit(Unfit::Refused("programs and their files are found where they are on each node")),
-        &["preload-files"],
-        &["VALUE"],
-        "",
-    ),
-    option(
-        Key::Unfit(Unfit::Refused("programs and their files are found where they are on each node")),
+    refused("programs and their files are found where they are on each node", &["preload-files"], &["VALUE"]),
+    refused(
+        "programs and their files are found where they are on each node",
         &["preload-binary", "set-cwd-to-session-dir"],
         &[],
-        "",
     ),
-    option(
-        Key::Unfit(Unfit::Refused("GPUs are no resource yet: a job sees all of its node")),
+    refused(
+        "--gpus N gives a job so many GPUs of each node of the cluster",
         &["gpus-per-proc", "gpu-subdevs-per-proc"],
         &["VALUE"],
-        "",
     ),
-    option(
-        Key::Unfit(Unfit::Refused(NO_RESTART)),
-        &["disable-auto-cleanup", "enable-recovery", "continuous"],
-        &[],
-        "",
-    ),
-    option(Key::Unfit(Unfit::Refused(NO_RESTART)), &["max-restarts", "with-ft"], &["VALUE"], ""),
-    option(
-        Key::Unfit(Unfit::Refused("ranks are bound to cores in their own order")),
-        &["order-nodes", "npersocket"],
-        &["VALUE"],
-        "",
-    ),
-    option(
-        Key::Unfit(Unfit::Refused("ranks are numbered node by node, and -ppn N is how many a node gets")),
+    refused(NO_RESTART, &["disable-auto-cleanup", "enable-recovery", "continuous"], &[]),
+    refused(NO_RESTART, &["max-restarts", "with-ft"], &["VALUE"]),
+    refused("ranks are bound to cores in their own order", &["order-nodes", "npersocket"], &["VALUE"]),
+    refused(
+        "ranks are numbered node by node, and -ppn N is how many a node gets",
         &["bynode", "byslot"],
         &[],
-        "",
     ),
-    option(
-        Key::Unfit(Unfit::Refused(
-            "programs and options are given in the command line, with colons between them",
-        )),
+    refused(
+        "programs and options are given in the command line, with colons between them",
         &["configfile", "app"],
         &["VALUE"],
-        "",
     ),
-    option(
-        Key::Unfit(Unfit::Refused("Tutti has no options for what it does at errors")),
-        &["runtime-options"],
-        &["VALUE"],
-        "",
-    ),
-    option(Key::Foreign, &["mca", "omca", "gmca", "prtemca", "pmixmca", "gpmixmca"], &["NAME", "VALUE"], ""),
-    option(
-        Key::Foreign,
+    refused("Tutti has no options for what it does at errors", &["runtime-options"], &["VALUE"]),
+    foreign(&["mca", "omca", "gmca", "prtemca", "pmixmca", "gpmixmca"], &["NAME", "VALUE"]),
+    foreign(
         &[
             "pmi-port",
             "enable-x",
@@ -174,10 +129,8 @@ pub const FOREIGN: &[Spec] = &[
             "parseable",
         ],
         &[],
-        "",
     ),
-    option(
-        Key::Foreign,
+    foreign(
         &[
             "iface",
             "launcher",
@@ -208,6 +161,5 @@ pub const FOREIGN: &[Spec] = &[
             "stream-buffering",
         ],
         &["VALUE"],
-        "",
     ),
 ];
