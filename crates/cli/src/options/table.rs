@@ -307,3 +307,8 @@ pub const OPTIONS: &[Spec] = &[
     option(Key::Always, &["allow-run-as-root", "use-hwthread-cpus"], &[], ""),
     option(Key::MemoryKinds, &["memory-alloc-kinds"], &["LIST"], ""),
 ];
+
+/// The names of all options that do something, without dashes.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    OPTIONS.iter().flat_map(|option| option.names.iter().copied())
+}

@@ -1,3 +1,4 @@
+use super::table::OPTIONS;
 use super::*;
 
 fn words(line: &str) -> Vec<OsString> {
