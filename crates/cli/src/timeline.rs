@@ -11,6 +11,7 @@ mod flags;
 mod log;
 mod page;
 mod past;
+mod style;
 mod switch;
 
 use std::ffi::OsStr;
@@ -22,8 +23,9 @@ use tutti_client::moments;
 use tutti_protocol::paths;
 
 use crate::{file, stdout};
-use chart::{Chart, Style};
+use chart::Chart;
 use log::{History, Span};
+use style::Style;
 
 /// Nodes tell the head of their turns once a second; until then it is on its way for a moment.
 const SETTLE: Duration = Duration::from_millis(1500);

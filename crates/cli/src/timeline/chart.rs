@@ -5,16 +5,15 @@
 //! below in the order of their numbers. The turns themselves are there too, and the page's script shows them
 //! when it is zoomed.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use tutti_svg::{Anchor, COLOURS, GREY, INK, PALE, Scale, Svg, digits, round_step, short};
+use tutti_svg::{Anchor, GREY, INK, PALE, Scale, Svg, digits, round_step, short};
 
 use tutti_protocol::turns::TurnKind;
 
-use super::clock::Clock;
 use super::flags::{self, FAULT};
 use super::log::{History, Job, Node, Span};
+use super::style::Style;
 
 /// Width of a picture.
 pub const WIDTH: f64 = 1200.0;
@@ -34,86 +33,6 @@ const LABELLED: usize = 12;
 const NARROW: f64 = 3.0;
 /// Turns that a picture holds at most: some 6 MB.
 const RUNS_MAX: usize = 200_000;
-
-/// Which jobs are drawn, and how.
-#[derive(Debug, Default)]
-pub struct Style {
-    /// Place among the colours.
-    colours: BTreeMap<u64, usize>,
-    /// Jobs that run at the same time on a node share its strip.
-    tracks: BTreeMap<u64, usize>,
-    /// Of the axis.
-    pub clock: Clock,
-}
-
-impl Style {
-    /// The looks of all jobs that run within a span.
-    pub fn new(history: &History, (from, to): Span) -> Self {
-        let mut style = Style { clock: Clock::of_system(from), ..Style::default() };
-        let here = |id: &u64| {
-            let job = &history.jobs[id];
-            job.submitted_us < to && job.over_us.is_none_or(|over| over > from)
-        };
-        for &id in history.jobs.keys().filter(|id| here(id)) {
-            style.colours.insert(id, style.colours.len());
-            let taken: Vec<usize> = style
-                .tracks
-                .iter()
-                .filter(|(other, _)| history.nodes.iter().any(|node| run_together(node, id, **other)))
-                .map(|(_, track)| *track)
-                .collect();
-            let free = (0..).find(|track| !taken.contains(track)).unwrap_or(0);
-            style.tracks.insert(id, free);
-        }
-        style
-    }
-
-    /// The jobs, by number.
-    pub fn jobs(&self) -> impl Iterator<Item = u64> {
-        self.colours.keys().copied()
-    }
-
-    /// Colour or hatching that a job is filled with.
-    pub fn fill(&self, job: u64) -> String {
-        let index = self.colours.get(&job).copied().unwrap_or(0);
-        match index / COLOURS.len() % 3 {
-            0 => COLOURS[index % COLOURS.len()].to_owned(),
-            kind => format!("url(#hatch{kind}-{})", index % COLOURS.len()),
-        }
-    }
-
-    /// The hatchings.
-    pub fn patterns() -> String {
-        let mut text = String::from("<defs>\n");
-        for (index, colour) in COLOURS.iter().enumerate() {
-            _ = writeln!(
-                text,
-                "<pattern id=\"hatch1-{index}\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
-                 <rect width=\"6\" height=\"6\" fill=\"white\"/><rect width=\"3.5\" height=\"6\" fill=\"{colour}\"/></pattern>\n\
-                 <pattern id=\"hatch2-{index}\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\">\
-                 <rect width=\"5\" height=\"5\" fill=\"{colour}\"/><circle cx=\"2.5\" cy=\"2.5\" r=\"1.3\" fill=\"white\"/></pattern>"
-            );
-        }
-        text.push_str(
-            "<pattern id=\"lost\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
-             <rect width=\"7\" height=\"7\" fill=\"#ddd\"/><rect width=\"2\" height=\"7\" fill=\"#888\"/></pattern>\n</defs>\n",
-        );
-        text
-    }
-}
-
-/// For more than a quarter of the time of the shorter one: overlap in a switch does not count, nor the end of
-/// a job whose parts have ended one after the other.
-fn run_together(node: &Node, one: u64, other: u64) -> bool {
-    let (Some(a), Some(b)) = (node.runs.get(&one), node.runs.get(&other)) else { return false };
-    let sum = |runs: &[Span]| runs.iter().map(|(from, to)| to - from).sum::<u64>();
-    let (mut i, mut j, mut both) = (0, 0, 0);
-    while i < a.len() && j < b.len() {
-        both += a[i].1.min(b[j].1).saturating_sub(a[i].0.max(b[j].0));
-        if a[i].1 < b[j].1 { i += 1 } else { j += 1 }
-    }
-    both * 4 > sum(a).min(sum(b))
-}
 
 /// A span, drawn: where it is, and its contents.
 pub struct Chart<'a> {
@@ -261,8 +180,7 @@ impl Chart<'_> {
                 .runs
                 .iter()
                 .filter(|(_, runs)| runs.iter().any(|run| self.cut(*run).1 > self.cut(*run).0));
-            let tracks =
-                ran.filter_map(|(job, _)| self.style.tracks.get(job)).max().map_or(1, |track| track + 1);
+            let tracks = ran.filter_map(|(job, _)| self.style.track(*job)).max().map_or(1, |track| track + 1);
             draw(node, lane * index as f64 + 1.0, (tracks, (lane - 2.0) / tracks as f64));
         }
     }
@@ -291,7 +209,7 @@ impl Chart<'_> {
             let (from, to) = self.cut((started_us, job.over_us.unwrap_or(self.history.until_us)));
             if to > from {
                 let (x, width) = ((from - self.span.0) as f64 / 1000.0, (to - from) as f64 / 1000.0);
-                let at = y + height * (self.style.tracks[&id] as f64 + 1.0) - 3.0;
+                let at = y + height * (self.style.track(id).unwrap_or(0) as f64 + 1.0) - 3.0;
                 svg.rect([x, at, width, 3.0], &self.style.fill(id), "fill-opacity=\"0.45\"");
             }
         }
@@ -303,7 +221,7 @@ impl Chart<'_> {
             for run in node.runs.get(&job).into_iter().flatten() {
                 let (from, to) = self.cut(*run);
                 if to > from {
-                    let at = y + height * self.style.tracks[&job] as f64;
+                    let at = y + height * self.style.track(job).unwrap_or(0) as f64;
                     let (x, width) = ((from - self.span.0) as f64 / 1000.0, (to - from) as f64 / 1000.0);
                     _ = write!(data, "M{x} {}h{width}v{}h-{width}z", short(at), short(height));
                 }
@@ -322,7 +240,7 @@ impl Chart<'_> {
             for &(_, us, _, _, took_us) in lent {
                 let (from, to) = self.cut((us, us.saturating_add(took_us.max(1))));
                 if to > from {
-                    let at = y + height * (self.style.tracks[&job] as f64 + 2.0 / 3.0);
+                    let at = y + height * (self.style.track(job).unwrap_or(0) as f64 + 2.0 / 3.0);
                     let (x, width) = ((from - self.span.0) as f64 / 1000.0, (to - from) as f64 / 1000.0);
                     _ = write!(data, "M{x} {}h{width}v{}h-{width}z", short(at), short(height / 3.0));
                 }
@@ -352,7 +270,7 @@ impl Chart<'_> {
                     at = until;
                 }
             }
-            let track = self.style.tracks[&job];
+            let track = self.style.track(job).unwrap_or(0);
             let mut data = String::new();
             for (column, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.004) {
                 let floor: &mut f64 = &mut below[track][column];
@@ -388,7 +306,7 @@ impl Chart<'_> {
                     let short = self.history.jobs.get(&job).map_or("", Job::short_name);
                     let words = [format!("{job} {short}"), job.to_string()];
                     if let Some(words) = words.iter().find(|words| to > from && fits(words)) {
-                        let (middle, at) = ((self.x(from) + self.x(to)) / 2.0, top + y + height * (self.style.tracks[&job] as f64 + 0.5) + 4.0);
+                        let (middle, at) = ((self.x(from) + self.x(to)) / 2.0, top + y + height * (self.style.track(job).unwrap_or(0) as f64 + 0.5) + 4.0);
                         let halo = "class=\"label\" font-size=\"11\" stroke=\"white\" stroke-width=\"3\" paint-order=\"stroke\" stroke-linejoin=\"round\"";
                         svg.text(middle, at, Anchor::Middle, words, halo);
                     }

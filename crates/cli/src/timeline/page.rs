@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use tutti_svg::escape;
 
-use super::chart::{Chart, LEFT, RIGHT, Style};
+use super::chart::{Chart, LEFT, RIGHT};
 use super::clock::{Clock, STEPS_US};
 use super::log::{History, Job, Span};
+use super::style::Style;
 use super::switch::{Switches, duration};
 
 /// Rows of the table of events.

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use tutti_protocol::turns::TurnKind;
 use tutti_svg::{Anchor, GREY, INK, Scale, Svg};
 
-use super::chart::{LEFT, RIGHT, Style, WIDTH, draw_ticks, unit};
+use super::chart::{LEFT, RIGHT, WIDTH, draw_ticks, unit};
 use super::log::{History, Span};
+use super::style::Style;
 
 /// Freezes and thaws of one generation on a node.
 #[derive(Clone, Debug, Default)]
