@@ -9,26 +9,23 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 
-use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, memfd_create, open};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use tutti_shm::board::{self, Board, JobLine, Node};
 use tutti_shm::daemon_page::DaemonPage;
 use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX, Layout, SPARE_RANKS};
 use tutti_shm::numbers::share_of_later;
-use tutti_shm::peers::{BadPeers, Peers};
+use tutti_shm::peers::Peers;
 use tutti_shm::phases::{self, Agreement, PhasesPage};
-use tutti_shm::segment::{Segment, SegmentError};
+use tutti_shm::segment::Segment;
 use tutti_shm::spawn::Spawned;
 use tutti_transport::udp;
 
 use crate::binding::Machine;
-use crate::environment::{Prepared, ZeroByte, variables};
+use crate::environment::{Prepared, variables};
 use crate::foreign::Foreign;
 use crate::keeper::Keeper;
-use crate::output::{PART_NS, PROMPT_NS};
 use crate::parts::Parts;
 use crate::pmi::Pmi;
 use crate::pmix::{self, Pmix};
@@ -36,11 +33,17 @@ use crate::ranks::{Origin, Ranks};
 use crate::readiness::now_ns;
 use crate::spawning::SpawnedRank;
 use crate::tickets::Tickets;
+use tutti_os::Child;
 use tutti_os::cgroup::{self, Cgroup, Entrance};
-use tutti_os::{Child, Failure, Step};
 use tutti_protocol::paths;
-use tutti_protocol::ports::Ports;
-use tutti_protocol::wire::{Adopted, Input, Job, Kind, MemoryLimit, Program, Reached, SharedSlots};
+use tutti_protocol::wire::{Adopted, Job, MemoryLimit, Program, Reached, SharedSlots};
+
+mod error;
+mod streams;
+
+pub use error::{LaunchError, failure_status, failure_text};
+use error::{failed, hint};
+use streams::{InputEnd, open_null, open_streams, own_terminal};
 
 /// Descriptors of the starter for one rank: pidfds, output, errors, input, connection, PMI, UDP socket.
 const DESCRIPTORS_PER_RANK: u64 = 8;
@@ -56,94 +59,6 @@ pub struct Launched {
     pub pids: Vec<u32>,
     /// Cores in the order of ranks.
     pub cores: Vec<String>,
-}
-
-/// Why a job does not start. Each is one line for the user.
-#[derive(Debug, thiserror::Error)]
-pub enum LaunchError {
-    /// More ranks than the node takes.
-    #[error("{ranks} ranks are more than the {LOCAL_RANKS_MAX} that one node takes")]
-    TooManyRanks {
-        /// Number of ranks that was asked for.
-        ranks: u64,
-    },
-    /// More ranks expected than the node takes.
-    #[error("--universe {ranks}: one node takes {LOCAL_RANKS_MAX} ranks")]
-    Universe {
-        /// Number of ranks that was asked for.
-        ranks: u32,
-    },
-    /// The limit of open descriptors is too low.
-    #[error(
-        "{ranks} ranks need {needed} open descriptors, the limit is {limit}: raise it (ulimit -n) or start fewer ranks"
-    )]
-    Descriptors {
-        /// Number of ranks that was asked for.
-        ranks: u64,
-        /// Descriptors that they need.
-        needed: u64,
-        /// The hard limit.
-        limit: u64,
-    },
-    /// The user wants no more ranks than cores.
-    #[error("{ranks} ranks are more than the {cores} cores of this job, and --nooversubscribe was given")]
-    Oversubscribed {
-        /// Number of ranks that was asked for.
-        ranks: u64,
-        /// Cores that there are.
-        cores: usize,
-    },
-    /// No shared memory.
-    #[error(transparent)]
-    Segment(#[from] SegmentError),
-    /// The kernel refuses a process.
-    #[error("cannot start rank {rank} of {ranks}: {source}{hint}")]
-    Fork {
-        /// Which rank.
-        rank: u32,
-        /// Of how many.
-        ranks: u64,
-        /// The kernel's answer.
-        source: io::Error,
-        /// Advice on what the user can do.
-        hint: &'static str,
-    },
-    /// The kernel refuses something else.
-    #[error("cannot {action}: {source}")]
-    System {
-        /// Action that was tried.
-        action: &'static str,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// The front end's table does not fit the job.
-    #[error(transparent)]
-    Peers(#[from] BadPeers),
-    /// None of the keeper's ports is free.
-    #[error(
-        "all UDP ports {ports} of {address} are taken: the range that the keeper gives ranks here (--ports) is too small"
-    )]
-    Ports {
-        /// The node's address.
-        address: std::net::IpAddr,
-        /// The range.
-        ports: Ports,
-    },
-    /// No socket on the node's address.
-    #[error("cannot open a UDP socket on {address}: {source}")]
-    Socket {
-        /// The node's address.
-        address: std::net::IpAddr,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// A text from the front end with a zero byte.
-    #[error(transparent)]
-    ZeroByte(#[from] ZeroByte),
-}
-
-fn failed<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> LaunchError {
-    move |source| LaunchError::System { action, source: source.into() }
 }
 
 /// A job for whose ranks everything is there.
@@ -450,10 +365,6 @@ fn failure_pipe() -> Result<(OwnedFd, OwnedFd), LaunchError> {
     Ok((failures, failure))
 }
 
-fn open_null() -> Result<OwnedFd, LaunchError> {
-    open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed("open /dev/null"))
-}
-
 /// Starts the next rank: one of the launch, or of those that other ranks have asked for, with the number of
 /// its program.
 fn start_rank(
@@ -540,62 +451,6 @@ fn start_rank(
     Ok(())
 }
 
-/// A rank's ends of its streams.
-struct Ends {
-    input: InputEnd,
-    output: OwnedFd,
-    errors: OwnedFd,
-}
-
-enum InputEnd {
-    Own(OwnedFd),
-    Inherited,
-    Null,
-}
-
-fn open_streams(job: &Job, rank: u32, parts: &mut Parts) -> Result<Ends, LaunchError> {
-    let (output, output_end) = match job.terminal {
-        // Without a devpts, or when it has no more, a pipe is better than no job.
-        Some(size) => raw_terminal(size).or_else(|_| output_pipe()),
-        None => output_pipe(),
-    }
-    .map_err(failed("open a pipe for a rank's output"))?;
-    let (errors, errors_end) = output_pipe().map_err(failed("open a pipe for a rank's error output"))?;
-    let is_of_launch = u64::from(rank) < job.ranks();
-    let takes_input = is_of_launch && (job.input == Input::All || job.input == Input::Rank(rank));
-    let input = if takes_input && !job.input_inherited {
-        let (end, input) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("open a pipe for a rank's input"))?;
-        rustix::io::ioctl_fionbio(&input, true).map_err(failed("open a pipe for a rank's input"))?;
-        parts.inputs.add(input);
-        InputEnd::Own(end)
-    } else if takes_input {
-        InputEnd::Inherited
-    } else {
-        InputEnd::Null
-    };
-    let silence_ns = if job.terminal.is_some() { PROMPT_NS } else { PART_NS };
-    parts.streams.add(rank, Kind::Output, output, silence_ns);
-    parts.streams.add(rank, Kind::Errors, errors, PROMPT_NS);
-    Ok(Ends { input, output: output_end, errors: errors_end })
-}
-
-/// One terminal for all streams of rank 0, the controlling one of this session; what is written to it is
-/// forwarded at once.
-fn own_terminal(job: &Job, parts: &mut Parts) -> Result<Ends, LaunchError> {
-    let open = || -> io::Result<(OwnedFd, OwnedFd)> {
-        let (master, slave) = pseudoterminal(job.terminal.unwrap_or((24, 80)))?;
-        rustix::process::ioctl_tiocsctty(&slave)?;
-        Ok((master, slave))
-    };
-    let (master, slave) = open().map_err(failed("open a terminal for rank 0"))?;
-    let copy = |end: &OwnedFd| end.try_clone().map_err(failed("open a terminal for rank 0"));
-    parts.inputs.add(copy(&master)?);
-    parts.streams.add(0, Kind::Output, copy(&master)?, 0);
-    let ends = Ends { input: InputEnd::Own(copy(&slave)?), output: copy(&slave)?, errors: copy(&slave)? };
-    parts.terminal = Some((master, slave));
-    Ok(ends)
-}
-
 /// Forks into the cgroup. One of ours that lets the first rank not in (a threaded domain, a filter) is as
 /// good as none.
 fn fork(child: Child<'_>, first: bool, cgroup: &mut Option<Cgroup>) -> io::Result<(Pid, OwnedFd)> {
@@ -618,13 +473,6 @@ fn fork(child: Child<'_>, first: bool, cgroup: &mut Option<Cgroup>) -> io::Resul
     forked
 }
 
-fn hint(error: &io::Error) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::EAGAIN) => "; the limit of processes is reached (ulimit -u, or pids.max of the cgroup)",
-        _ => "",
-    }
-}
-
 /// Makes room for the descriptors of all ranks, and the sockets of so many later ones; gives the limits that
 /// ranks are to get back.
 fn raise_descriptors(ranks: u64, later: u32) -> Result<Option<(u64, u64)>, LaunchError> {
@@ -639,79 +487,4 @@ fn raise_descriptors(ranks: u64, later: u32) -> Result<Option<(u64, u64)>, Launc
         return Err(LaunchError::Descriptors { ranks, needed, limit: hard });
     }
     Ok(Some((soft, hard)))
-}
-
-/// A pipe whose reading end does not block.
-fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-    rustix::io::ioctl_fionbio(&read, true)?;
-    Ok((read, write))
-}
-
-/// A raw terminal of the given size (rows, columns), so that the C library of a rank writes line by line; our
-/// end does not block.
-fn raw_terminal(size: (u16, u16)) -> io::Result<(OwnedFd, OwnedFd)> {
-    let (master, slave) = pseudoterminal(size)?;
-    let mut settings = tcgetattr(&slave)?;
-    settings.make_raw();
-    tcsetattr(&slave, OptionalActions::Now, &settings)?;
-    Ok((master, slave))
-}
-
-/// A terminal of the given size (rows, columns).
-fn pseudoterminal((rows, columns): (u16, u16)) -> io::Result<(OwnedFd, OwnedFd)> {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
-    grantpt(&master)?;
-    unlockpt(&master)?;
-    let name = ptsname(&master, Vec::new())?;
-    let slave = open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
-    tcsetwinsize(&slave, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })?;
-    rustix::io::ioctl_fionbio(&master, true)?;
-    Ok((master, slave))
-}
-
-/// One line about a child that could not become its program.
-pub fn failure_text(name: &str, failure: &Failure) -> String {
-    let reason = io::Error::from_raw_os_error(failure.errno);
-    match (failure.step, failure.errno) {
-        (Step::Execute, libc::ENOENT) => {
-            format!("cannot execute {name}: the file, or the interpreter it names, does not exist")
-        }
-        (Step::Execute, libc::ENOEXEC) => format!(
-            "cannot execute {name}: it is not a program for this machine (a script needs a first line such as #!/bin/sh)"
-        ),
-        (Step::Execute, libc::EACCES) => format!("cannot execute {name}: permission denied"),
-        (Step::Execute, libc::E2BIG) => {
-            format!("cannot execute {name}: its arguments and environment are too long")
-        }
-        (Step::Execute, _) => format!("cannot execute {name}: {reason}"),
-        (Step::Directory, _) => {
-            format!("cannot change to the working directory of rank {}: {reason}", failure.rank)
-        }
-        (Step::Prepare, _) => format!("cannot prepare rank {}: {reason}", failure.rank),
-    }
-}
-
-/// The exit status that a shell gives in that case.
-pub fn failure_status(failure: &Failure) -> u8 {
-    match (failure.step, failure.errno) {
-        (Step::Execute, libc::ENOENT) => 127,
-        (Step::Execute, _) => 126,
-        _ => 1,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn raw_terminal_changes_no_byte() {
-        let (master, slave) = raw_terminal((24, 80)).unwrap();
-        rustix::io::write(&slave, b"a\nb\x03\x04\0\xff").unwrap();
-        let mut bytes = [0; 64];
-        let read = rustix::io::read(&master, &mut bytes).unwrap();
-        assert_eq!(&bytes[..read], b"a\nb\x03\x04\0\xff");
-        assert!(rustix::termios::isatty(&slave));
-    }
 }
