@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-/// One line.
+/// Line of a measuring program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// The program's name.

@@ -49,7 +49,7 @@ fn events(cluster: &Cluster, node: &str) -> Vec<String> {
     of_node.map(|line| line["event"].as_str().expect("a word").to_owned()).skip(1).collect()
 }
 
-/// One of these jobs stands still, and `tutti` says that it is for this node.
+/// Waits until a job of these stands still, and `tutti` says that it is for this node.
 #[track_caller]
 fn await_kept(cluster: &Cluster, jobs: [u32; 2], node: &str) {
     let kept = |job: &u32| row(cluster, *job)["unfrozen"] == serde_json::json!([node]);

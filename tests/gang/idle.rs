@@ -9,7 +9,7 @@ use crate::harness::{RANK, Running, await_that};
 use crate::traffic::Traffic;
 use crate::turns::{Turns, groups};
 
-/// One of our C programs as a job of all nodes; it runs when this returns.
+/// C program of ours as a job of all nodes; it runs when this returns.
 #[track_caller]
 fn start(cluster: &Cluster, scratch: &Scratch, name: &str, ranks: &str) -> Running {
     let program = compile(&format!("tests/gang/programs/{name}.c"), scratch.path());

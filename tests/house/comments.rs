@@ -69,7 +69,10 @@ const PRONOUNS: [&str; 19] = [
     "Whose",
 ];
 
-/// Doc comments that begin with a pronoun. Texts of help have no full stop, and are for users.
+/// Beginnings that say how many there are, and not what it is.
+const COUNTS: [&str; 4] = [" One line.", " One line ", " One of ", " One line:"];
+
+/// Doc comments that begin with a pronoun or a count. Texts of help have no full stop, and are for users.
 fn pronouns(text: &str) -> Vec<usize> {
     let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
     let comment = |at: usize| lines.get(at)?.strip_prefix("///").or(lines[at].strip_prefix("//!"));
@@ -80,7 +83,8 @@ fn pronouns(text: &str) -> Vec<usize> {
     };
     let is_pronoun = |at: &usize| {
         let word = comment(*at).and_then(|text| text.split_whitespace().next()).unwrap_or_default();
-        PRONOUNS.contains(&word.trim_end_matches([',', '.', ':', ';']))
+        let is_vague = COUNTS.iter().any(|count| comment(*at).is_some_and(|text| text.starts_with(count)));
+        is_vague || PRONOUNS.contains(&word.trim_end_matches([',', '.', ':', ';']))
     };
     let found = (0..lines.len()).filter(begins).filter(is_pronoun).filter(|at| is_sentence(*at));
     found.map(|at| at + 1).collect()
@@ -96,6 +100,7 @@ fn comment_lines_are_at_most_110_columns() {
 #[test]
 fn comments_begin_with_nouns_and_verbs() {
     assert_eq!(pronouns("//! It is.\n\n/// Name of it.\n/// That is it.\n/// What\n/// a word.\n"), [1]);
+    assert_eq!(pronouns("/// One line.\n\n/// One of them.\n\n/// One job alone.\n"), [1, 3]);
     assert_eq!(pronouns("/// Its number\n\n    /// Their\n    /// numbers.\n"), [3]);
     let mut found = lines_found(pronouns);
     found.retain(|line| !line.contains("table/src/rust_abi.rs") && !line.contains("shmem/src/api/teams.rs"));

@@ -25,9 +25,9 @@ use keys::{Launcher, Spec};
 enum Fate {
     /// Option that does what it says, as this test shows.
     Done(&'static str),
-    /// One line says that it is ignored, and the job runs.
+    /// A line says that it is ignored, and the job runs.
     Reported,
-    /// One line says that it is not supported, and nothing runs.
+    /// A line says that it is not supported, and nothing runs.
     Refused,
 }
 

@@ -12,7 +12,7 @@ use tutti_tests::{Scratch, dist, program, root, run};
 /// Limit for a program: none takes a tenth of it, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// One of the programs, linked with the native interface.
+/// Program that is linked with the native interface.
 #[track_caller]
 fn compile(wrapper: &str, name: &str, folder: &Path) -> PathBuf {
     let path = folder.join(name);

@@ -89,7 +89,7 @@ pub enum ConstantValue {
     Cast(String, String),
 }
 
-/// One line of `types.txt`.
+/// Line of `types.txt`.
 #[derive(Debug)]
 pub struct TypeRow {
     /// False for what Tutti adds to the Standard ABI.

@@ -219,7 +219,7 @@ pub(crate) struct Posts<'a> {
     at: usize,
 }
 
-/// One of them; its arguments lie between two places of the message.
+/// Packed post; its arguments lie between two places of the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Post {
     pub(crate) name: Name,

@@ -20,7 +20,7 @@ use crate::nodes::Nodes;
 use crate::options::{Options, Program, USAGE};
 use crate::program;
 
-/// One line for the user, and the exit status.
+/// Line for the user, and the exit status.
 pub type Refusal = (String, u8);
 
 /// Place where a command line was typed, as it sees it.

@@ -153,7 +153,7 @@ pub fn run_there(target: &str, words: &[OsString]) -> Result<ExitCode, String> {
     Ok(ExitCode::from(status.code().map_or(1, |code| code as u8)))
 }
 
-/// One line for the user.
+/// Line for the user about a command that does not start.
 pub fn cannot_start(command: &Command, error: &std::io::Error) -> String {
     let program = command.get_program().to_string_lossy();
     format!("cannot start {program}: {error} (TUTTI_RSH names another program)")

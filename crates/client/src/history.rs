@@ -84,7 +84,7 @@ fn used_in(folder: &Path) -> BTreeMap<JobId, Used> {
     events.iter().filter_map(used).collect()
 }
 
-/// One of them, however long ago it ended; none: no log has it.
+/// A job of the logs, however long ago it ended; none: no log has it.
 pub fn of_job(job: JobId, is_alone: bool) -> Option<JobRow> {
     let folders = paths::histories().into_iter();
     folders.filter_map(|folder| row(&folder, job, paths::is_left(&folder, is_alone))).next()
@@ -103,7 +103,7 @@ fn rows(folder: &Path, is_alone: bool) -> Vec<JobRow> {
     rows
 }
 
-/// One of them, however long ago it ended; none: the log does not have it.
+/// A job of a log, however long ago it ended; none: the log does not have it.
 fn row(folder: &Path, job: JobId, is_alone: bool) -> Option<JobRow> {
     all(folder, is_alone).into_iter().find(|row| row.job == job)
 }

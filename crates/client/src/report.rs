@@ -55,7 +55,7 @@ pub struct Key {
 pub struct Job {
     /// Number and user.
     pub id: Id,
-    /// One of [`states::WORDS`].
+    /// Word for its state ([`states::WORDS`]).
     pub state: &'static str,
     /// Ranks and nodes.
     pub size: Size,

@@ -106,7 +106,7 @@ unsafe fn each<T: Copy>(input: *const u8, inout: *mut u8, count: usize, combine:
     }
 }
 
-/// One of the two operands, or something new.
+/// Result of two operands: either, or something new.
 trait Combine<T> {
     fn combine(a: T, b: T) -> T;
 }

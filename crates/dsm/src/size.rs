@@ -17,7 +17,7 @@ pub(crate) const BYTES_MAX: u64 = 1 << 40;
 /// The size that the user wants: whole units.
 ///
 /// # Errors
-/// One line when the variable holds no size.
+/// When the variable holds no size; a line for the user.
 pub fn wanted() -> Result<usize, String> {
     let Some(text) = std::env::var_os(VARIABLE) else { return Ok(DEFAULT_BYTES as usize) };
     let text = text.to_string_lossy();
@@ -74,7 +74,7 @@ pub struct Wishes {
 /// The wishes of the user.
 ///
 /// # Errors
-/// One line when a variable holds no value of its kind.
+/// When a variable holds no value of its kind; a line for the user.
 pub fn wishes() -> Result<Wishes, String> {
     let is_checked = match std::env::var(CHECK_VARIABLE).as_deref() {
         Err(_) | Ok("" | "0") => false,
@@ -95,7 +95,7 @@ pub fn wishes() -> Result<Wishes, String> {
 /// How many copies of pages a rank may have; none: as many as it uses.
 ///
 /// # Errors
-/// One line when the variable holds no size.
+/// When the variable holds no size; a line for the user.
 fn copies() -> Result<Option<usize>, String> {
     let Some(text) = std::env::var_os(COPIES_VARIABLE) else { return Ok(None) };
     let text = text.to_string_lossy();

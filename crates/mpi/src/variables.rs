@@ -47,7 +47,7 @@ pub struct Variable {
 
 #[derive(Clone, Copy, Debug)]
 enum Value {
-    /// One of [`COUNTERS`].
+    /// Place in [`COUNTERS`].
     Counted(usize),
     Told(fn(&Engine, &LockedRank) -> u64),
 }

@@ -29,7 +29,7 @@ pub enum Goal<'a> {
     Request(u32),
     /// End of this request and then of all of these, as far as they are active.
     All(u32, &'a [MPI_Request]),
-    /// One of these requests, each with its place in an array.
+    /// Any of these requests, each with its place in an array.
     Any(&'a [(usize, u32)]),
     /// All that the schedule of a collective operation awaits at its step.
     Step(&'a Schedule),

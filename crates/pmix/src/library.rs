@@ -68,7 +68,7 @@ impl Library {
     /// Loads the first of these that can be loaded.
     ///
     /// # Errors
-    /// One line of why none can, or why its version does not do.
+    /// When none can, or its version does not do; a line that says why.
     pub fn open(names: &[String]) -> Result<Self, String> {
         let mut refused = None;
         for name in names {

@@ -178,7 +178,7 @@ impl LogLevel {
     /// Reads the variable's value.
     ///
     /// # Errors
-    /// One line for the user.
+    /// When it is no level; a line for the user.
     pub fn of_variable(text: &str) -> Result<LogLevel, String> {
         let expected = "expected error, warn, info, debug or trace";
         let name = LogLevel::VARIABLE;
@@ -190,7 +190,7 @@ impl LogLevel {
 /// The name of a policy.
 ///
 /// # Errors
-/// One line for the user.
+/// When there is no such policy; a line for the user.
 pub fn parse_policy(text: &str) -> Result<Policy, &'static str> {
     text.parse()
 }

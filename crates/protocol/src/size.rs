@@ -6,7 +6,7 @@ use tutti_sched::Bytes;
 /// same); M if there is none.
 ///
 /// # Errors
-/// One line for the user.
+/// When it is none; a line for the user.
 pub fn parse(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!(

@@ -80,7 +80,7 @@ pub enum Step {
     Copied(usize),
     /// All is there.
     Complete,
-    /// One of the two cannot copy: the message must go another way. The other is to be rung.
+    /// A process cannot copy: the message must go another way. The other process is to be rung.
     Broken,
 }
 

@@ -38,7 +38,7 @@ pub struct Place {
     pub network: Option<Network>,
     /// Connection to the starter; none in a singleton.
     pub starter: Option<Starter>,
-    /// One line that the user should see, if something is odd.
+    /// Line for the user, if something is odd.
     pub remark: Option<String>,
     /// Starters of this process, if not mpiexec.
     pub spawned: Option<Spawned>,

@@ -46,7 +46,7 @@ pub struct ClusterName {
 /// was started without a starter gets one, whose server keeps the name.
 ///
 /// # Errors
-/// One line, when the server of regions refuses, or there is no starter for it.
+/// When the server of regions refuses, or there is no starter for it; a line for the user.
 pub fn publish(job: &Job, service: &[u8], port: &[u8]) -> Result<Option<ClusterName>, String> {
     if !may_have_daemon() || ask_place().is_none() {
         return Ok(None);

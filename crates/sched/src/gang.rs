@@ -147,7 +147,8 @@ pub enum JobChange {
     Restored,
     /// All ranks of the job on this node sleep in the library.
     Asleep,
-    /// One of them no longer does. Also of a frozen job: what would wake it (input, a datagram) counts.
+    /// A rank of the job sleeps no longer. Also of a frozen job: what would wake it (input, a datagram)
+    /// counts.
     Awake,
 }
 

@@ -27,7 +27,7 @@ pub enum Wait {
         requested: u32,
         /// Up, not drained and not reserved.
         there: u32,
-        /// One of the reservations.
+        /// Number of a reservation of them.
         reservation: u32,
     },
     /// An exclusive job has the nodes.
@@ -36,7 +36,7 @@ pub enum Wait {
         requested: u32,
         /// Without an exclusive job.
         there: u32,
-        /// One of those who have them.
+        /// Job that has some of them.
         owner: JobId,
     },
     /// The job is exclusive, and others have ranks on the nodes.

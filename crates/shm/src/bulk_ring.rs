@@ -2,7 +2,7 @@
 //! while both ranks run. Their size is the layout's: 17 KiB where few ranks share a node (not 16: the first
 //! KiB of all slots have room in the first-level caches side by side). The envelope ring goes on beside it.
 //!
-//! One line holds the descriptors of all slots, written by the sender: `lap` (8 bits, never the previous one
+//! A line of the sender holds the descriptors of all slots: `lap` (8 bits, never the previous one
 //! of that slot), `bytes` (24), `message` (32). The descriptor is the commit. Another line, the receiver's,
 //! counts the slots that it has emptied, and says in which pieces it wants the data.
 //!
@@ -57,7 +57,7 @@ const SHORT_BYTES_MAX: usize = 16 << 10;
 /// Less is not worth flushing.
 const FLUSHED_BYTES_MIN: usize = 512;
 
-/// One line of a slot.
+/// Cache line of a slot.
 #[cfg(not(loom))]
 #[repr(C, align(64))]
 #[derive(Debug)]

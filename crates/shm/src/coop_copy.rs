@@ -13,7 +13,7 @@
 //! both     the two counts make all pieces, or line 0 names a later message: complete
 //! ```
 //!
-//! One of the two ranks opens all messages of such a block, in the order of their numbers. The other need not
+//! Sender or receiver opens all messages of such a block, in the order of their numbers. The other need not
 //! come: then the opener claims every piece. A rank that is frozen between claim and count delays the
 //! message, it loses nothing.
 //!
@@ -24,7 +24,7 @@ use std::ptr::NonNull;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// One of the three lines.
+/// Word of a message, alone in its cache line.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct PieceWord(AtomicU64);
@@ -52,7 +52,7 @@ pub enum State {
     Open,
     /// All is copied.
     Complete,
-    /// One of the two cannot copy.
+    /// Sender or receiver cannot copy.
     Broken,
 }
 

@@ -54,7 +54,7 @@ pub const LINES_MAX: usize = 256;
 /// Kind of the filler before the end of the ring; kinds of messages are 2 to 255.
 const PAD: u8 = 1;
 
-/// One line. The words are atomics because word 0 of each may be a commit.
+/// Cache line of an envelope. The words are atomics because word 0 of each may be a commit.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Line {

@@ -30,7 +30,7 @@ impl fmt::Display for Size {
 /// The size that the user wants.
 ///
 /// # Errors
-/// One line when the variable holds no size.
+/// When the variable holds no size; a line for the user.
 pub fn wanted() -> Result<Size, String> {
     for name in [VARIABLE, OLD_VARIABLE] {
         if let Ok(text) = std::env::var(name) {

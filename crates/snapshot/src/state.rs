@@ -145,7 +145,7 @@ pub enum Doing {
     HasLeft,
 }
 
-/// One of the things that let a rank continue: it ends when all its parts have.
+/// Condition that lets a rank continue: it ends when all its parts have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alternative {
     /// Parts that have not ended.

@@ -13,7 +13,7 @@ use tutti_os::stat::Stat;
 /// Descendants that are looked at.
 const PROCESSES_MAX: usize = 1 << 14;
 
-/// One of them.
+/// Process that holds output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// Pid of the process.

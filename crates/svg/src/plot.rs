@@ -11,7 +11,7 @@ const TOP: f64 = 92.0;
 const LEGEND_LINE: f64 = 16.0;
 const BOTTOM: f64 = 350.0;
 
-/// One line of a plot.
+/// Line of a plot.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     /// Name of the line.

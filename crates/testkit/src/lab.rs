@@ -93,7 +93,7 @@ impl Plan {
     /// Starts it; it ends with the value, or with this process.
     ///
     /// # Errors
-    /// One line.
+    /// When a machine or the keeper does not start.
     pub fn start(&self) -> Result<Lab, LabError> {
         let mut keeper = None;
         let folder = self.launch(&mut keeper)?;

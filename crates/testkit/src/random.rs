@@ -57,7 +57,7 @@ impl Random {
         self.below(1000) < permille
     }
 
-    /// One of the list; None if it is empty.
+    /// Element of the list; None if it is empty.
     pub fn pick<T: Copy>(&mut self, list: &[T]) -> Option<T> {
         list.get(self.below(list.len() as u64) as usize).copied()
     }

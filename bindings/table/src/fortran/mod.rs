@@ -21,7 +21,7 @@ pub struct Fortran {
     lists: [Vec<Line>; TITLES.len()],
 }
 
-/// One line: a name or pattern, functions that are meant (all if none), and what is behind.
+/// Line of a section: a name or pattern, functions that are meant (all if none), and what is behind.
 #[derive(Debug)]
 struct Line {
     name: String,

@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_secs(2);
 pub(crate) struct CallOptions {
     /// NAME, USER/NAME, NAME@NODE; @* is any node that has it
     service: String,
-    /// One of its functions; without one: which it has
+    /// A function of it; without one: which it has
     function: Option<String>,
     /// In JSON; text need not stand in quotes
     #[arg(allow_hyphen_values = true)]

@@ -13,7 +13,7 @@ use super::file::Found;
 /// Files that a starter with many ranks has open: seven a rank and some more.
 const FILES_MIN: u64 = 1024;
 
-/// One line.
+/// Finding about a subject, with its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
     pub subject: &'static str,

@@ -11,7 +11,7 @@ pub struct Listed {
     pub names: Vec<&'static str>,
     /// Values that follow it.
     pub values: &'static [&'static str],
-    /// One line.
+    /// Line of the help.
     pub help: &'static str,
 }
 

@@ -180,7 +180,7 @@ pub struct Spec {
     pub names: &'static [&'static str],
     /// Values, as `--help` shows them.
     pub values: &'static [&'static str],
-    /// One line; empty: accepted and not shown.
+    /// Line of the help; empty: accepted and not shown.
     pub help: &'static str,
 }
 

@@ -22,7 +22,7 @@ pub struct Flag {
     pub width: f64,
     /// The numbers of its first and its last event.
     pub numbers: (usize, usize),
-    /// One of them is bad news.
+    /// Set where an event is bad news.
     pub fault: bool,
     /// Texts of its events, a line each.
     pub text: String,

@@ -96,7 +96,7 @@ pub enum Action {
     GiveServices(ClientId, String),
     /// List this node's services, for that node's question of this number.
     ListServices(NodeId, u64),
-    /// One line for the person who keeps the machines.
+    /// Line for the person who keeps the machines.
     Info(String),
     /// The same, of what is not as it should be.
     Warn(String),

@@ -44,7 +44,7 @@ const LOG_AGAIN_MS: u64 = 60_000;
 pub(super) enum Role {
     /// The other end has not said who it is.
     Unidentified,
-    /// One of our children.
+    /// Child of ours in the tree.
     Child(NodeId),
     /// We dialled it.
     Up,

@@ -23,7 +23,7 @@ use super::clock::now_ns;
 /// Records that wait for the main loop: seconds of switches, also with slices of 5 ms.
 const CAPACITY: usize = 4096;
 
-/// One of them.
+/// Record of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Kind of the turn.

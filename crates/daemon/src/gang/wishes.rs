@@ -84,7 +84,7 @@ impl Wish {
         self.heard.is_over.load(Ordering::SeqCst)
     }
 
-    /// One of its jobs has ended.
+    /// Gives up a wish, a job of which has ended.
     pub(super) fn give_up(&self) {
         self.heard.is_unheard.store(true, Ordering::Relaxed);
     }

@@ -54,7 +54,7 @@ impl PendingPeers {
     }
 }
 
-/// One line now and then: whoever reaches the port does not fill a disk.
+/// Logs a line now and then: whoever reaches the port does not fill a disk.
 fn complain(event: &Mutex<(Option<Instant>, u64)>, line: &str) {
     let mut event = event.lock().unwrap_or_else(PoisonError::into_inner);
     if event.0.is_some_and(|when| when.elapsed() < SAID_AGAIN) {

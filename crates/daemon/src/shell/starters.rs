@@ -145,7 +145,7 @@ struct Wire {
 }
 
 impl Starter {
-    /// One of an earlier daemon.
+    /// Starter of an earlier daemon.
     pub(super) fn away(file: File) -> Self {
         let group = file.group.as_ref().and_then(PartGroup::reopen);
         Starter { child: None, enrolled: false, wire: None, ended: false, group, file, _descriptors: None }

@@ -63,7 +63,7 @@ impl Remote {
         left
     }
 
-    /// One of them is forgotten.
+    /// Notes that a rank that has ended is forgotten.
     pub(super) fn note_forgotten(&mut self, rank: usize) {
         self.left.1.retain(|left| *left != rank);
     }

@@ -43,7 +43,7 @@ impl Request {
     }
 }
 
-/// One of the operations that a request stands for.
+/// Operation of those that a request stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Finished.

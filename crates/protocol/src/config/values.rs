@@ -40,7 +40,7 @@ pub enum Kind {
     Ports,
     /// GPUs: how many, or their numbers.
     Gpus,
-    /// One of these words.
+    /// A word of these.
     Choice(&'static [&'static str]),
     /// A list of names, none twice.
     Names,

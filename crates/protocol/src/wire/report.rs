@@ -135,7 +135,7 @@ pub enum Report {
     },
     /// A rank ended in a way that the user should read.
     Ended(Ended),
-    /// One line for the user that is about no rank.
+    /// Line for the user that is about no rank.
     Warning(String),
     /// All ranks of this node sleep until something comes for them, or no longer (`starter/stuck.rs`). Not
     /// for the user.

@@ -27,7 +27,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// One of this node.
+    /// Connection of a client of this node.
     pub(super) fn near(socket: OwnedFd, uid: u32, is_let_in: bool, may_vouch: bool) -> Self {
         Connection { link: Link::Near(socket), uid, is_let_in, may_vouch }
     }

@@ -32,7 +32,7 @@ pub(super) enum Ready {
     Near,
     /// New clients of others, at this listener.
     Far(usize),
-    /// One of those that have shown no key.
+    /// Words of a client that has shown no key.
     Visitor(u64),
     /// A client's question.
     Client(usize),

@@ -1,4 +1,4 @@
-//! One line of PMI-1 and its request. The bytes are a rank's: they may be anything.
+//! Lines of PMI-1 and their requests. The bytes are a rank's: they may be anything.
 //!
 //! ```text
 //! cmd=put kvsname=kvs_1 key=card value=tcp\ 10.0.0.1\n         words name=value; a backslash keeps the byte behind it in its value

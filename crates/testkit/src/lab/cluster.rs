@@ -25,7 +25,7 @@ impl Lab {
     /// daemons.
     ///
     /// # Errors
-    /// One line.
+    /// When a daemon does not start, or they are no cluster in time.
     pub fn start_daemons(&self, options: &[&str]) -> Result<(), LabError> {
         let failed = |error: io::Error| LabError::Cluster(format!("cannot set the daemons up: {error}"));
         fs::write(self.folder.join(OPTIONS), options.join("\n")).map_err(failed)?;
@@ -52,7 +52,7 @@ impl Lab {
     /// Waits until the cluster of machine 0 has so many nodes.
     ///
     /// # Errors
-    /// One line, with the end of a log.
+    /// When it has fewer in time: a line, with the end of a log.
     pub fn await_daemons(&self, nodes: u32) -> Result<(), LabError> {
         let until = Instant::now() + TOGETHER_MAX;
         loop {

@@ -58,7 +58,7 @@ pub(super) enum FromMachine {
     /// The first process, as the keeper sees it.
     First(i32),
     Ready,
-    /// One line.
+    /// A step of the boot has failed: a line about it.
     Failed(String),
 }
 

@@ -119,8 +119,8 @@ impl<'a> Machine<'a> {
         assert!(status.is_ok_and(|status| status.success()), "{}: {words:?}", self.name());
     }
 
-    /// One of its own files as it is seen outside, also while it is off: /etc, /var, /root, and /home of a
-    /// lab without shared files.
+    /// Path of a file of its own as it is seen outside, also while it is off: /etc, /var, /root, and /home
+    /// of a lab without shared files.
     #[must_use]
     pub fn file(&self, path: &str) -> PathBuf {
         let own = self.lab.folder.join("machines").join(self.name());
@@ -168,7 +168,7 @@ impl<'a> Machine<'a> {
     /// How its cable is to be.
     ///
     /// # Errors
-    /// One line.
+    /// When the keeper refuses, or is gone.
     pub fn set_link(&self, state: LinkState) -> Result<(), LabError> {
         self.ask(&Request::Link { node: self.node, state })
     }
@@ -176,7 +176,7 @@ impl<'a> Machine<'a> {
     /// Sets what its cable is to do.
     ///
     /// # Errors
-    /// One line.
+    /// When the keeper refuses, or is gone.
     pub fn set_cable(&self, terms: Terms) -> Result<(), LabError> {
         self.ask(&Request::Cable { node: self.node, terms })
     }
@@ -184,7 +184,7 @@ impl<'a> Machine<'a> {
     /// Whether all of its processes stand still.
     ///
     /// # Errors
-    /// One line.
+    /// When the keeper refuses, or is gone.
     pub fn set_paused(&self, pause: bool) -> Result<(), LabError> {
         self.ask(&Request::Pause { node: self.node, pause })
     }
@@ -192,7 +192,7 @@ impl<'a> Machine<'a> {
     /// Takes its power away.
     ///
     /// # Errors
-    /// One line.
+    /// When the keeper refuses, or is gone.
     pub fn try_kill(&self) -> Result<(), LabError> {
         self.ask(&Request::Kill { node: self.node })
     }
@@ -245,7 +245,7 @@ impl<'a> Machine<'a> {
     /// The same.
     ///
     /// # Errors
-    /// One line.
+    /// When the keeper refuses, or is gone.
     pub fn try_boot(&self) -> Result<(), LabError> {
         self.ask(&Request::Boot { node: self.node })?;
         cluster::start_again(self.lab, self.node)
@@ -254,7 +254,7 @@ impl<'a> Machine<'a> {
     /// Starts its daemon again, which has ended.
     ///
     /// # Errors
-    /// One line.
+    /// When the keeper refuses, or is gone.
     pub fn start_daemon(&self) -> Result<(), LabError> {
         cluster::start_again(self.lab, self.node)
     }

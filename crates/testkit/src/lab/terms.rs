@@ -59,7 +59,7 @@ fn parse_unit(text: &str, what: &str, units: &[(&str, f64)]) -> Result<u64, Stri
 /// Reads a time as `50us`, in nanoseconds.
 ///
 /// # Errors
-/// One line.
+/// When it is none; a line for the user.
 pub fn parse_delay(text: &str) -> Result<u64, String> {
     parse_unit(text, "delay", &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)])
 }
@@ -67,7 +67,7 @@ pub fn parse_delay(text: &str) -> Result<u64, String> {
 /// Reads a rate as `100Mbit`, in bits a second.
 ///
 /// # Errors
-/// One line.
+/// When it is none; a line for the user.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
     let rate = parse_unit(text, "rate", &[("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3)])?;
     if rate < 1000 { Err(format!("'{text}' is no rate: 1kbit is the least")) } else { Ok(rate) }

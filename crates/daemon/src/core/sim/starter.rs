@@ -11,7 +11,7 @@ use tutti_testkit::Random;
 pub(super) enum Fate {
     /// Well.
     Ends,
-    /// One of them with this status.
+    /// A rank ends with this status.
     Fails(u8),
     /// Not by itself.
     Hangs,

@@ -9,7 +9,7 @@ use super::SwitchThread;
 use crate::gang::clock::now_ns;
 use crate::gang::wishes::Wish;
 
-/// One of its jobs has ended.
+/// Forgets the wishes of a job that has ended.
 pub(super) fn forget(wishes: &mut Vec<(Wish, bool)>, job: JobId) {
     wishes.retain(|(wish, _)| {
         let stays = wish.lender != job && wish.borrower != job;

@@ -200,8 +200,7 @@ fn switch_link_unacknowledged_message_costs_one_datagram() {
     assert_eq!((world.by_link, world.taken[1].len()), (0, 40));
 }
 
-/// One of two jobs that take turns of 100 ms: a switch freezes one, and is answered. What has been sent in
-/// it.
+/// Datagrams of a turn of 100 ms of two jobs: a switch freezes one of them, and is answered.
 fn turn(world: &mut World) -> u64 {
     let before = datagrams(world);
     world.push_with_ack_delay(0, b"switch".to_vec(), 100_000_000);
