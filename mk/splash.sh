@@ -5,7 +5,8 @@
 #     lu/contiguous_blocks        1 node: verified   2 nodes: verified
 #
 # Verified: the program has tested its own result; or, where it has no test, lines of it are those of a run with one process,
-# numbers within a part in a million. Nothing is written into DIR: each program is copied to target/splash.
+# numbers within a part in a million. Ran: it has ended well, and prints nothing that could be compared. Nothing is written into
+# DIR: each program is copied to target/splash.
 #
 # ONLY="lu fft" chooses by parts of names, RANKS=2 sets the processes, LIMIT_S=120 the time of a run.
 set -euo pipefail
