@@ -1,6 +1,6 @@
 #!/bin/bash
 # splash.sh DIR: the programs of a checkout of SPLASH-3, compiled unchanged by tutticc and run with small inputs: on one node,
-# and on two virtual ones. A line for each program; what is not verified ends the script with status 1.
+# and on two virtual ones. A line for each program; one that fails ends the script with status 1.
 #
 #     lu/contiguous_blocks        1 node: verified   2 nodes: verified
 #
