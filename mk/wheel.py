@@ -28,6 +28,8 @@ COMMANDS = {
     "tutti": "tutti",
     "tuttid": "tuttid",
     **{f"{name}.tutti": name for name in ("mpiexec", "mpirun", "oshrun", "mpicc", "mpicxx", "mpifort", "oshcc", "oshcxx")},
+    # Another wheel that has the name too starts its own by it: see the function.
+    "mpiexec": "plain_mpiexec",
     "tutticc": "tutticc",
     "tutticxx": "tutticxx",
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
+from typing import Optional, Tuple
 
 _TREE = Path(__file__).resolve().parent / "_tree"
 
@@ -41,6 +43,43 @@ def tutti() -> None:
 def tuttid() -> None:
     """``tuttid``."""
     _begin("tuttid", "tuttid")
+
+
+def _other_launcher() -> Optional[Tuple[str, Path]]:
+    """Another wheel of this environment that has the command ``mpiexec`` too, and its launcher under another name.
+
+    Installers overwrite a file of another wheel without a word: so this command may stand in place of theirs.
+    """
+    site = Path(__file__).resolve().parent.parent
+    for record in sorted(site.glob("*.dist-info/RECORD")):
+        wheel = record.parent.name.split("-")[0]
+        if wheel == "tutti_mpi":
+            continue
+        try:
+            # A file of that name in a wheel's own folder is no command.
+            commands = dict(re.findall(r"^(\.\./[^,\n]*/bin/([^/,\n]+)),", record.read_text(errors="replace"), re.MULTILINE))
+        except OSError:
+            continue
+        files = {name: Path(os.path.normpath(site / file)) for file, name in commands.items()}
+        if "mpiexec" not in files:
+            continue
+        for name in ("mpirun", "mpiexec.hydra", "prterun", "orterun"):
+            if name in files and os.access(files[name], os.X_OK):
+                return wheel, files[name]
+        sys.exit(f"mpiexec: the wheel {wheel} has this name too, and no other launcher: TUTTI_MPIEXEC=tutti starts Tutti's")
+    return None
+
+
+def plain_mpiexec() -> None:
+    """``mpiexec``: Tutti's, but where another wheel has the name; ``TUTTI_MPIEXEC=tutti`` decides."""
+    other = None if os.environ.get("TUTTI_MPIEXEC") == "tutti" else _other_launcher()
+    if other is None:
+        return mpiexec()
+    wheel, file = other
+    try:
+        os.execv(file, [str(file), *sys.argv[1:]])
+    except OSError as error:
+        sys.exit(f"mpiexec: cannot start {file} of the wheel {wheel}: {error.strerror}")
 
 
 def mpiexec() -> None:

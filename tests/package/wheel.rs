@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use tutti_testkit::{Need, has_command, skip};
-use tutti_tests::{Scratch, dist, root, run};
+use tutti_tests::{Ran, Scratch, dist, root, run};
 
 const LIMIT: Duration = Duration::from_secs(100);
 
@@ -63,7 +63,7 @@ fn wheel_installs_without_a_network_runs_a_job_and_leaves_nothing() {
     let more: Vec<String> = files(&venv).into_iter().filter(|file| !before.contains(file)).collect();
     let commands: Vec<&String> = more.iter().filter(|file| !own(file)).collect();
     assert!(commands.iter().all(|file| file.starts_with("f bin/")), "{commands:?}");
-    for name in ["mpiexec", "mpicc", "mpirun"] {
+    for name in ["mpicc", "mpirun"] {
         assert!(!venv.join("bin").join(name).exists(), "{name} may be another wheel's");
     }
     assert!(more.iter().all(|file| file.starts_with("f ")), "{more:?}");
@@ -75,15 +75,83 @@ fn wheel_installs_without_a_network_runs_a_job_and_leaves_nothing() {
     let hello = folder.join("hello");
     let mut mpicc = Command::new(venv.join("bin/mpicc.tutti"));
     run(mpicc.arg("-o").arg(&hello).arg(root().join("examples/hello.c")), LIMIT).expect_success();
-    let mut mpiexec = Command::new(venv.join("bin/mpiexec.tutti"));
-    mpiexec.args(["-n", "2"]).arg(&hello).env("TUTTI_DAEMON", "none");
-    let said = run(&mut mpiexec, LIMIT).expect_success().stdout;
-    assert!(said.contains("rank 0 of 2") && said.contains("rank 1 of 2"), "{said}");
+    for name in ["mpiexec.tutti", "mpiexec"] {
+        let said = launch(&venv, name, &hello, &[]).expect_success().stdout;
+        assert!(said.contains("rank 0 of 2") && said.contains("rank 1 of 2"), "{name}: {said}");
+    }
     let mode = std::fs::metadata(&starter).expect("the starter").permissions().mode();
     assert_eq!(mode & 0o777, 0o711, "the starter can be read by its owner alone");
 
-    pip(&["uninstall", "--yes", "tutti-mpi"]);
+    // Another wheel with that name: the one that is installed last writes the file.
+    let other = other_wheel(folder);
+    pip(&["install", "--no-index", "--no-compile", &other]);
+    assert_eq!(launch(&venv, "mpiexec", &hello, &[]).expect_success().stdout, "their mpiexec\n");
+    let said = launch(&venv, "mpiexec.tutti", &hello, &["-v"]).expect_success();
+    let place = venv.join("bin/mpiexec");
+    let place = place.display();
+    assert!(
+        said.stderr.contains(&format!("{place} is of the wheel mpich; Tutti's: mpiexec.tutti,")),
+        "{said}"
+    );
+
+    pip(&["install", "--no-index", "--no-compile", "--force-reinstall", &wheel]);
+    assert_eq!(launch(&venv, "mpiexec", &hello, &[]).expect_success().stdout, "their mpirun\n");
+    let said = launch(&venv, "mpiexec.tutti", &hello, &["-v"]).expect_success();
+    let expected = format!("{place} starts the launcher of the wheel mpich, which has that name too");
+    assert!(
+        said.stderr.contains(&format!("{expected}; Tutti's: mpiexec.tutti, or TUTTI_MPIEXEC=tutti\n")),
+        "{said}"
+    );
+    let found = run(launcher(&venv, "tutti").arg("doctor"), LIMIT).stdout;
+    assert!(found.contains(&format!("MAY  mpiexec          {expected}\n")), "{found}");
+    let chosen = |name: &str| {
+        let mut command = launcher(&venv, name);
+        command.env("TUTTI_MPIEXEC", "tutti");
+        command
+    };
+    let said = run(chosen("mpiexec").args(["-v", "-n", "2"]).arg(&hello), LIMIT).expect_success();
+    assert!(said.stdout.contains("rank 1 of 2") && !said.stderr.contains("mpiexec in PATH"), "{said}");
+    let found = run(chosen("tutti").arg("doctor"), LIMIT).stdout;
+    assert!(found.contains("OK   mpiexec          Tutti's\n"), "{found}");
+
+    pip(&["uninstall", "--yes", "tutti-mpi", "mpich"]);
     assert_eq!(files(&venv), before);
+}
+
+/// A command of an environment that is active.
+fn launcher(venv: &Path, name: &str) -> Command {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = [venv.join("bin")].into_iter().chain(std::env::split_paths(&path));
+    let mut command = Command::new(venv.join("bin").join(name));
+    command.env("PATH", std::env::join_paths(path).expect("plain names")).env("TUTTI_DAEMON", "none");
+    command
+}
+
+/// Two ranks of a program.
+#[track_caller]
+fn launch(venv: &Path, name: &str, program: &Path, options: &[&str]) -> Ran {
+    run(launcher(venv, name).args(options).args(["-n", "2"]).arg(program), LIMIT)
+}
+
+/// A wheel that has launchers, as those of other MPIs have.
+#[track_caller]
+fn other_wheel(folder: &Path) -> String {
+    let script = r##"
+import zipfile
+name = "mpich-9.0-py3-none-any.whl"
+with zipfile.ZipFile(name, "w") as wheel:
+    files = {f"mpich-9.0.data/scripts/{file}": f"#!/bin/sh\necho their {file}\n" for file in ("mpiexec", "mpirun")}
+    files["mpich-9.0.dist-info/METADATA"] = "Metadata-Version: 2.1\nName: mpich\nVersion: 9.0\n"
+    files["mpich-9.0.dist-info/WHEEL"] = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    for file, text in files.items():
+        info = zipfile.ZipInfo(file)
+        info.external_attr = 0o100755 << 16
+        wheel.writestr(info, text)
+    wheel.writestr("mpich-9.0.dist-info/RECORD", "".join(f"{file},,\n" for file in files))
+print(name)
+"##;
+    let made = run(Command::new("python3").args(["-c", script]).current_dir(folder), LIMIT).expect_success();
+    folder.join(made.stdout.trim()).to_str().expect("UTF-8").to_owned()
 }
 
 #[test]

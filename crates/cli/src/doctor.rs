@@ -22,6 +22,7 @@ use facts::Facts;
 use serde_json::json;
 use tutti_os::stderr::escape_control;
 
+use crate::plain_name::Owner;
 use crate::stdout;
 use checks::{Check, Verdict};
 
@@ -49,6 +50,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     let facts = Facts::read();
     let mut checks = checks::of_machine(&facts);
+    checks.push(checks::of_plain_name(&Owner::read()));
     checks
         .extend(options.program.as_ref().map(|program| checks::of_program(program, &file::inspect(program))));
     checks.extend(match nodes::checks(options.program.as_deref()) {

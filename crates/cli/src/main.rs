@@ -26,6 +26,7 @@ mod options;
 mod origin;
 mod output;
 mod page;
+mod plain_name;
 mod program;
 mod rsh;
 mod script;

@@ -92,6 +92,7 @@ pub const VARIABLES: &[&str] = &[
     "TUTTI_LOCAL_SIZE",
     "TUTTI_LOG",
     "TUTTI_MOVES",
+    "TUTTI_MPIEXEC",
     "TUTTI_NODE",
     ORIGIN,
     "TUTTI_PHASES",

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 
 use crate::doctor::facts::Facts;
+use crate::plain_name::Owner;
 use serde::Serialize;
 use tutti_os::PriorityClass;
 use tutti_protocol::size;
@@ -91,6 +92,14 @@ pub fn of_program(word: &OsStr, found: &Result<Found, String>) -> Check {
         Err(text) => {
             fix("program", text.clone(), format!("give a path at which {} can run", word.to_string_lossy()))
         }
+    }
+}
+
+/// Program that a user gets who types `mpiexec`.
+pub fn of_plain_name(owner: &Owner) -> Check {
+    match owner.remark() {
+        None => ok("mpiexec", "Tutti's"),
+        Some((found, advice)) => may("mpiexec", found, advice),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::link::{self, Link};
 use crate::nodes::Nodes;
 use crate::options::{self, Launcher, OptionError, Options, Request, USAGE};
 use crate::origin::{self, OriginServer};
+use crate::plain_name::Owner;
 use crate::{hosts, stdout, up};
 
 /// Daemons that were started for one job leave when they were not needed for so long.
@@ -62,6 +63,7 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
     };
     options.cluster |= options.step;
     report_ignored(name, &options);
+    report_plain_name(name, &options);
     if let Some(target) = at::target() {
         if launcher != Launcher::Run {
             return refuse(name, "--at is for tutti run, tutti submit and the commands for jobs", USAGE);
@@ -283,6 +285,14 @@ pub(super) fn report_ignored(name: &str, options: &Options) {
     for (variable, value) in std::env::vars_os() {
         let complaint = variables::complaint(&variable.to_string_lossy(), &value.to_string_lossy());
         complaint.iter().for_each(|text| print_line(format_args!("{name}: {}", escape_control(text))));
+    }
+}
+
+/// Reports that another program than Tutti's has the name `mpiexec` in PATH.
+fn report_plain_name(name: &str, options: &Options) {
+    let owner = options.remarks.verbose.then(Owner::read).filter(|owner| *owner != Owner::Nobody);
+    if let Some((found, advice)) = owner.and_then(|owner| owner.remark()) {
+        print_line(format_args!("{name}: mpiexec in PATH: {}; Tutti's: {advice}", escape_control(&found)));
     }
 }
 
