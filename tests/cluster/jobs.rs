@@ -342,7 +342,7 @@ fn mpich_program_runs_on_machines_of_a_cluster() {
     tutti_tests::run(&mut mpicc, crate::harness::LIMIT).expect_success();
     let file = file.to_str().expect("UTF-8");
     // A job's number is told by its order here.
-    for (library, first, seen) in [(&["run"][..], 1, "tutti"), (&["run", "--own-mpi"], 4, "pmi")] {
+    for (library, first, seen) in [(&["run"][..], 1, "tutti-mpich"), (&["run", "--own-mpi"], 4, "pmi")] {
         for (nodes, on_node) in [("1", 4), ("2", 2)] {
             let words = [library, &["-N", nodes, "-n", "4", file]].concat();
             let ran = cluster.run(&words).expect_success();

@@ -52,6 +52,44 @@ fn mpich_binary_and_one_of_ours_are_one_job() {
     expect_ranks(&run(program("mpiexec").args(words)).expect_success(), 3, &[3; 3]);
 }
 
+/// Lines about libraries, sorted.
+fn libraries(ran: &Ran) -> Vec<&str> {
+    let mut lines: Vec<&str> = ran.stderr.lines().filter_map(|line| line.split(" run on ").nth(1)).collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn mpich_binary_is_told_from_one_of_ours_by_the_way_it_begins() {
+    const OURS: &str = "Tutti's library";
+    const THEIRS: &str = "Tutti's library, through MPICH's interface (libmpi.so.12)";
+    let scratch = Scratch::new("stand-in-told");
+    let folder = scratch.path().join("ours");
+    std::fs::create_dir(&folder).expect("a fresh folder");
+    let (Some(world), Some(session)) = (compiled(&scratch), compiled_from(&scratch, "session")) else {
+        return;
+    };
+    let ours = |name: &str| tutti_tests::compile(&format!("tests/foreign/c/{name}.c"), &folder);
+    for (ours, theirs) in [(ours("foreign"), world), (ours("session"), session)] {
+        let launch = |words: &[&Path]| run(program("mpiexec").arg("-v").args(words)).expect_success();
+        assert_eq!(libraries(&launch(&[&ours])), [OURS]);
+        assert_eq!(libraries(&launch(&[&theirs])), [THEIRS]);
+        // A wrapper has neither face.
+        let script = format!("exec '{}'", theirs.display());
+        assert_eq!(libraries(&launch(&["sh".as_ref(), "-c".as_ref(), script.as_ref()])), [THEIRS]);
+        let both = [
+            Path::new("-n"),
+            Path::new("1"),
+            &ours,
+            Path::new(":"),
+            Path::new("-n"),
+            Path::new("1"),
+            &theirs,
+        ];
+        assert_eq!(libraries(&launch(&both)), [OURS, THEIRS]);
+    }
+}
+
 #[test]
 fn mpich_binary_on_its_own_library_beside_one_of_ours_is_refused() {
     let ran = run(program("mpiexec").args(["-n", "1", "--own-mpi", "true", ":", "-n", "1", "true"]));

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect,
 use rustix::process::Pid;
 use serde_json::{Value, json};
 use tutti_shm::published::far::{Question, Wanted};
-use tutti_shm::ticket::Attach;
+use tutti_shm::ticket::{Attach, Face};
 use tutti_testkit::Random;
 use tutti_testkit::nearly::frame as nearly;
 
@@ -131,7 +131,7 @@ fn start(machine: &Machine, random: &mut Random, count: u64) -> u64 {
         })
         .collect();
     assert!(!doors.is_empty(), "the honest user's starter listens");
-    let attach = |rank| Attach { rank, secret: [7; 16] }.encode().to_vec();
+    let attach = |rank| Attach { rank, secret: [7; 16], face: Face::Own }.encode().to_vec();
     let samples = [attach(0), attach(1), attach(u32::MAX)];
     machine.as_user(HOSTILE, |_| {
         let mut sent = 0;

@@ -36,7 +36,7 @@ use rustix::net::{
 use tutti_runtime::attach::attach;
 use tutti_runtime::job::Job;
 use tutti_shm::sync::Ordering;
-use tutti_shm::ticket::{Attach, Notice, TICKET_VARIABLE, Ticket, Welcome};
+use tutti_shm::ticket::{Attach, Face, Notice, TICKET_VARIABLE, Ticket, Welcome};
 use tutti_transport::udp::Udp;
 use tutti_transport::{Datagram, Outgoing, Transport};
 
@@ -133,7 +133,7 @@ fn dial() -> OwnedFd {
 
 fn redeem(socket: OwnedFd) -> (OwnedFd, Option<Welcome>) {
     let ticket = ticket();
-    let attach = Attach { rank: ticket.rank, secret: ticket.secret };
+    let attach = Attach { rank: ticket.rank, secret: ticket.secret, face: Face::Own };
     send(&socket, &attach.encode(), SendFlags::NOSIGNAL).expect("the starter is there");
     let mut bytes = [0; 64];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -370,17 +370,25 @@ functions! {
     }
 
     Init(argc: *mut c_int, argv: *mut *mut *mut c_char) {
-        crate::extensions::refuse_another_launcher();
+        crate::extensions::begin();
         c::PMPI_Init(argc, argv)
     }
 
     Init_thread(argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: *mut c_int) {
-        crate::extensions::refuse_another_launcher();
+        crate::extensions::begin();
         let required = roles::in_levels_of_thread_support_in_rising_order(required);
         let code = c::PMPI_Init_thread(argc, argv, required, provided);
         if code == MPI_SUCCESS && !provided.is_null() {
             *provided = roles::out_levels_of_thread_support_in_rising_order(*provided);
         }
+        code
+    }
+
+    Session_init(info: c_int, errhandler: c_int, session: *mut c_int) {
+        crate::extensions::begin();
+        let mut made = handle::Place::<MPI_Session>::new(session, false);
+        let code = c::PMPI_Session_init(handle::ours(info), handle::ours(errhandler), made.address());
+        made.put();
         code
     }
 

@@ -7,6 +7,8 @@ use std::io::Write;
 unsafe extern "C" {
     /// Raises the error that a function is not there.
     fn tutti_unsupported(name: *const c_char) -> c_int;
+    /// Notes that the process begins with MPI through this face.
+    fn tutti_begin_as_mpich();
 }
 
 macro_rules! unsupported {
@@ -102,9 +104,16 @@ tools! {
 /// Variables by which MPICH's own launcher tells a program that it has started it.
 const OF_HYDRA: [&str; 2] = ["HYDI_CONTROL_FD", "PMI_HYDRA_CONTROL_FD"];
 
+/// Comes before the first call of MPI.
+pub(crate) fn begin() {
+    refuse_another_launcher();
+    // SAFETY: it notes a number.
+    unsafe { tutti_begin_as_mpich() }
+}
+
 /// MPICH's own launcher in a rank of ours starts programs for its own library, which would take the rank's
 /// place.
-pub(crate) fn refuse_another_launcher() {
+fn refuse_another_launcher() {
     if let Some(variable) = OF_HYDRA.iter().find(|name| std::env::var_os(name).is_some()) {
         let _ = writeln!(
             std::io::stderr(),

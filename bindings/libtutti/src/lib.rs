@@ -103,7 +103,13 @@ pub extern "C" fn tutti_attribute_language(number: c_int) {
     tutti_mpi::api::fortran::attribute_language(number);
 }
 
-// What the face of MPICH needs beyond C; `bindings/libmpich/build.rs` names them too.
+// What the face of MPICH needs beyond C; `tutti_table::entries::BESIDE` names them too.
+
+// SAFETY: no other library may define the name.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_begin_as_mpich() {
+    tutti_runtime::attach::note_face(tutti_shm::ticket::Face::Mpich);
+}
 
 // SAFETY: no other library may define the name.
 #[unsafe(no_mangle)]

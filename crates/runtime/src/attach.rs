@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tutti_shm::daemon_page::Page;
@@ -20,7 +21,7 @@ use tutti_shm::peers::{BadPeers, Peers};
 use tutti_shm::segment::{Segment, SegmentError};
 use tutti_shm::spawn::{ANSWER_BYTES_MAX, Answer, REQUEST_BYTES_MAX, Request, SPAWNED_VARIABLE, Spawned};
 use tutti_shm::ticket::{
-    Attach, BadTicket, Connection, Notice, SIZE_VARIABLE, TICKET_VARIABLE, Ticket, Welcome,
+    Attach, BadTicket, Connection, Face, Notice, SIZE_VARIABLE, TICKET_VARIABLE, Ticket, Welcome,
 };
 
 use crate::stdio;
@@ -136,6 +137,14 @@ impl AttachError {
     pub fn should_report(&self) -> bool {
         !matches!(self, AttachError::ForeignLauncher { first: false, .. })
     }
+}
+
+/// The ticket is redeemed through MPICH's interface.
+static IS_MPICH: AtomicBool = AtomicBool::new(false);
+
+/// Notes the interface through which this process begins with MPI, before it does.
+pub fn note_face(face: Face) {
+    IS_MPICH.store(face == Face::Mpich, Ordering::Relaxed);
 }
 
 /// Takes this process's place. Called once, from Init.
@@ -329,8 +338,9 @@ impl Starter {
             let stranger = io::Error::new(io::ErrorKind::PermissionDenied, "another user has its name");
             return Err(failed("reach")(stranger));
         }
+        let face = if IS_MPICH.load(Ordering::Relaxed) { Face::Mpich } else { Face::Own };
         starter
-            .send(&Attach { rank: ticket.rank, secret: ticket.secret }.encode())
+            .send(&Attach { rank: ticket.rank, secret: ticket.secret, face }.encode())
             .map_err(failed("write to"))?;
         let (welcome, gifts) = starter.receive_welcome().map_err(failed("hear from"))?;
         Ok((starter, welcome, gifts))

@@ -101,6 +101,17 @@ fn parse(text: &str) -> Option<Ticket> {
     Some(Ticket { socket: socket.to_owned(), rank: rank.parse().ok()?, secret })
 }
 
+/// Interface through which a rank has begun with MPI.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Face {
+    /// Interface of the standard, of OpenSHMEM or of shared memory.
+    #[default]
+    Own = 0,
+    /// MPICH's (`libmpi.so.12`).
+    Mpich = 1,
+}
+
 /// The rank's first message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attach {
@@ -108,29 +119,38 @@ pub struct Attach {
     pub rank: u32,
     /// Secret of the ticket.
     pub secret: [u8; 16],
+    /// Interface through which it is redeemed.
+    pub face: Face,
 }
 
 impl Attach {
     /// Bytes of the encoded message.
-    pub const BYTES: usize = 32;
+    pub const BYTES: usize = 36;
+    /// Bytes of it from a library that does not say its face.
+    const BYTES_MIN: usize = 32;
 
-    /// The message as it travels: protocol, rank, secret, first and last version; host byte order, since it
-    /// never leaves the host.
+    /// The message as it travels: protocol, rank, secret, first and last version, face; host byte order,
+    /// since it never leaves the host.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
         out[0..4].copy_from_slice(&PROTOCOL.to_ne_bytes());
         out[4..8].copy_from_slice(&self.rank.to_ne_bytes());
         out[8..24].copy_from_slice(&self.secret);
-        put_versions(&mut out[24..]);
+        put_versions(&mut out[24..32]);
+        out[32..36].copy_from_slice(&(self.face as u32).to_ne_bytes());
         out
     }
 
     /// Reads a message, which a later release may have made longer; `None` when there is no version in
     /// common, or it is something else.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.get(..Self::BYTES)?;
-        (word(bytes, 0) == PROTOCOL && agree(VERSIONS, (word(bytes, 24), word(bytes, 28))))
-            .then(|| Attach { rank: word(bytes, 4), secret: bytes[8..24].try_into().expect("16 bytes") })
+        let first = bytes.get(..Self::BYTES_MIN)?;
+        let is_mpich = bytes.get(..Self::BYTES).is_some_and(|all| word(all, 32) == Face::Mpich as u32);
+        (word(first, 0) == PROTOCOL && agree(VERSIONS, (word(first, 24), word(first, 28)))).then(|| Attach {
+            rank: word(first, 4),
+            secret: first[8..24].try_into().expect("16 bytes"),
+            face: if is_mpich { Face::Mpich } else { Face::Own },
+        })
     }
 }
 
@@ -320,7 +340,7 @@ mod tests {
     #[test]
     fn ticket_of_a_neighbouring_release_is_taken_and_of_a_distant_one_refused() {
         let (first, last) = VERSIONS;
-        let attach = Attach { rank: 3, secret: [9; 16] };
+        let attach = Attach { rank: 3, secret: [9; 16], face: Face::Mpich };
         let with = |versions: (u32, u32), more: usize| {
             let mut bytes = attach.encode().to_vec();
             bytes[24..28].copy_from_slice(&versions.0.to_ne_bytes());
@@ -332,6 +352,9 @@ mod tests {
             assert_eq!(with(versions, 0), Some(attach), "{versions:?}");
             assert_eq!(with(versions, 5), Some(attach), "{versions:?}, and what it says besides");
         }
+        // One that does not say its face.
+        let shorter = &attach.encode()[..Attach::BYTES_MIN];
+        assert_eq!(Attach::decode(shorter), Some(Attach { face: Face::Own, ..attach }));
         for versions in [(last + 1, last + 1), (first - 2, first - 1), (last, first - 1)] {
             assert_eq!(with(versions, 0), None, "{versions:?}");
         }
@@ -341,8 +364,10 @@ mod tests {
 
     #[test]
     fn ticket_messages_round_trip_and_others_are_refused() {
-        let attach = Attach { rank: 3, secret: [9; 16] };
-        assert_eq!(Attach::decode(&attach.encode()), Some(attach));
+        for face in [Face::Own, Face::Mpich] {
+            let attach = Attach { rank: 3, secret: [9; 16], face };
+            assert_eq!(Attach::decode(&attach.encode()), Some(attach));
+        }
         assert_eq!(Welcome::decode(&Welcome::Refused.encode()), Some(Welcome::Refused));
         for notice in [
             Notice::Finalized,

@@ -292,7 +292,7 @@ impl Ranks {
             Event::Spawn { .. }
             | Event::Connection { .. }
             | Event::Notice { notice: Notice::Regions | Notice::StandIn, .. } => None,
-            Event::Attached { rank, pid } => {
+            Event::Attached { rank, pid, .. } => {
                 let rank = &mut self.ranks[rank as usize];
                 rank.mpi = Mpi::Attached;
                 if Some(pid) != rank.pid() {

@@ -22,7 +22,7 @@ use rustix::process::Pid;
 use tutti_os::random::fill_random;
 use tutti_shm::numbers::Numbers;
 use tutti_shm::spawn::{REQUEST_BYTES_MAX, Request};
-use tutti_shm::ticket::{Attach, Connection, GIFTS_MAX, Notice, Ticket, Welcome};
+use tutti_shm::ticket::{Attach, Connection, Face, GIFTS_MAX, Notice, Ticket, Welcome};
 use tutti_shm::users::is_own_user;
 
 /// Connections that have not redeemed a ticket, at most, beside one for each rank.
@@ -54,6 +54,8 @@ pub enum Event {
         rank: u32,
         /// The process: the rank's own, or one below a wrapper.
         pid: Pid,
+        /// Interface through which it has begun with MPI.
+        face: Face,
     },
     /// A notice of the rank.
     Notice {
@@ -298,7 +300,7 @@ impl Tickets {
             return None;
         }
         self.places[rank] = Place::Taken(Some(connection));
-        Some(Event::Attached { rank: rank as u32, pid })
+        Some(Event::Attached { rank: rank as u32, pid, face: attach.face })
     }
 
     /// A descriptor that came with [`Notice::Regions`] or [`Notice::StandIn`].

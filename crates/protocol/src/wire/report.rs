@@ -183,8 +183,11 @@ pub enum Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Library {
-    /// Ours, under its name or under that of MPICH's: it has redeemed a ticket.
+    /// Ours: it has redeemed a ticket.
     Tutti,
+    /// Ours, through its face with MPICH's interface: that has redeemed a ticket.
+    #[serde(rename = "tutti-mpich")]
+    TuttiMpich,
     /// Another one that has spoken PMI.
     Pmi,
     /// Another one that has spoken PMIx.
@@ -197,6 +200,7 @@ impl Library {
     pub fn word(self) -> &'static str {
         match self {
             Library::Tutti => "Tutti",
+            Library::TuttiMpich => "Tutti-MPICH",
             Library::Pmi => "PMI",
             Library::Pmix => "PMIx",
         }
@@ -216,6 +220,7 @@ impl fmt::Display for Library {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Library::Tutti => "Tutti's library",
+            Library::TuttiMpich => "Tutti's library, through MPICH's interface (libmpi.so.12)",
             Library::Pmi => "a library of their own, started by PMI (MPICH or a relative)",
             Library::Pmix => "a library of their own, started by PMIx (Open MPI)",
         })

@@ -5,7 +5,7 @@ use tutti_protocol::wire::{
     Report, Told,
 };
 use tutti_shm::peers::Peers;
-use tutti_shm::ticket::{Attach, Notice, Ticket, Welcome};
+use tutti_shm::ticket::{Attach, Face, Notice, Ticket, Welcome};
 
 /// One or more of each.
 pub(crate) fn samples() -> Vec<Vec<u8>> {
@@ -29,7 +29,7 @@ pub(crate) fn samples() -> Vec<Vec<u8>> {
     [
         (0, stream),
         (1, table.encode()),
-        (2, Attach { rank: 3, secret: [9; 16] }.encode().to_vec()),
+        (2, Attach { rank: 3, secret: [9; 16], face: Face::Mpich }.encode().to_vec()),
         (2, Welcome::Granted.encode().to_vec()),
         (2, Notice::Abort(77).encode().to_vec()),
         (2, ticket.to_string().into_bytes()),

@@ -1,5 +1,6 @@
 use super::*;
 use rustix::event::{PollFd, PollFlags, poll};
+use tutti_shm::ticket::Face;
 
 /// A job whose ranks run these scripts.
 #[expect(
@@ -29,7 +30,7 @@ fn die(ranks: &mut Ranks, rank: u32) -> Option<Cause> {
 
 fn attach(ranks: &mut Ranks, rank: u32) {
     let pid = ranks.ranks[rank as usize].pid().unwrap();
-    assert_eq!(ranks.handle_event(&Event::Attached { rank, pid }, 0), None);
+    assert_eq!(ranks.handle_event(&Event::Attached { rank, pid, face: Face::Own }, 0), None);
 }
 
 fn notice(ranks: &mut Ranks, rank: u32, notice: Notice) -> Option<Cause> {
@@ -85,7 +86,7 @@ fn rank_wrapper_gets_time_after_its_program_died() {
     let pid = Pid::from_child(&inner);
     inner.wait().unwrap();
     // Dead before it could be watched.
-    assert_eq!(ranks.handle_event(&Event::Attached { rank: 0, pid }, 5), None);
+    assert_eq!(ranks.handle_event(&Event::Attached { rank: 0, pid, face: Face::Own }, 5), None);
     assert_eq!(ranks.grace_ends_ns(), Some(5 + WRAPPER_GRACE_NS));
     assert_eq!(ranks.handle_time(4 + WRAPPER_GRACE_NS), None);
     assert_eq!(ranks.handle_time(5 + WRAPPER_GRACE_NS).map(|ended| ended.cause), Some(Cause::Vanished));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFlags, Timespec};
 use rustix::process::Pid;
-use tutti_shm::ticket::Notice;
+use tutti_shm::ticket::{Face, Notice};
 
 use super::reconnect::Reconnect;
 use super::{Starter, hold, idle, stuck};
@@ -280,8 +280,11 @@ impl Starter {
 
     fn handle_event(&mut self, event: Event) {
         self.log_debug(|| format!("{event:?}"));
-        if let Event::Attached { .. } = event {
-            self.note_library(Library::Tutti);
+        if let Event::Attached { face, .. } = event {
+            self.note_library(match face {
+                Face::Own => Library::Tutti,
+                Face::Mpich => Library::TuttiMpich,
+            });
         }
         if let Event::Connection { rank, connection } = event {
             return self.parts.connections.handle(rank, connection);

@@ -30,7 +30,7 @@ fn recv_welcome(socket: &OwnedFd) -> Option<Welcome> {
 
 fn attach(tickets: &Tickets, rank: u32) -> [u8; Attach::BYTES] {
     let ticket: Ticket = tickets.ticket(rank).parse().unwrap();
-    Attach { rank: ticket.rank, secret: ticket.secret }.encode()
+    Attach { rank: ticket.rank, secret: ticket.secret, face: Face::Mpich }.encode()
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn ticket_is_redeemed_once() {
         send_bytes(&socket, &attach(&tickets, 1));
         tickets.handle_listener(0);
         let event = tickets.handle_pending(0, &reply(&null), |_, _| ());
-        let own = Event::Attached { rank: 1, pid: rustix::process::getpid() };
+        let own = Event::Attached { rank: 1, pid: rustix::process::getpid(), face: Face::Mpich };
         assert_eq!(event, attached.then_some(own));
         assert_eq!(recv_welcome(&socket), Some(expected));
         if attached {
@@ -81,8 +81,8 @@ fn ticket_server_refuses_other_text() {
     let null = std::fs::File::open("/dev/null").unwrap();
     let mut tickets =
         Tickets::create(&format!("test-0x2222_0000-{}", std::process::id()), numbers(FIRST), 2).unwrap();
-    let wrong_secret = Attach { rank: FIRST, secret: [0; 16] }.encode();
-    let wrong_rank = Attach { rank: FIRST + 2, secret: [0; 16] }.encode();
+    let wrong_secret = Attach { rank: FIRST, secret: [0; 16], face: Face::Own }.encode();
+    let wrong_rank = Attach { rank: FIRST + 2, secret: [0; 16], face: Face::Own }.encode();
     let cases: [(&[u8], Welcome); 4] = [
         (&wrong_secret, Welcome::Refused),
         (&wrong_rank, Welcome::Refused),
