@@ -16,6 +16,7 @@
 //! | `users` | front ends, and what they must see |
 //! | `batch` | the tests of time limits and of jobs that wait for others |
 //! | `numbers` | the test that numbers of nodes outlive the controller |
+//! | `recorded` | the tests that readers of messages and journals take whatever is nearly one |
 //! | `regions` | the test that clients of regions of other nodes are answered |
 //! | `watch` | the test that readers which follow the jobs and nodes see what the controller lists |
 //! | `room` | the tests that what starters and users say has room in messages |
@@ -23,6 +24,7 @@
 
 mod batch;
 mod numbers;
+mod recorded;
 mod regions;
 mod room;
 mod scheduling;

@@ -105,17 +105,22 @@ impl Journals {
 }
 
 fn write(path: &Path, number: u64, journal: &Journal) -> io::Result<()> {
-    let bytes = codec::encode(journal);
-    if (bytes.len() + HEADER_BYTES) as u64 > SLOT_BYTES {
+    let record = record(number, &codec::encode(journal));
+    if record.len() as u64 > SLOT_BYTES {
         return Err(io::Error::other("the record is too long"));
     }
-    let mut record = Vec::with_capacity(HEADER_BYTES + bytes.len());
-    for word in [number, bytes.len() as u64, checksum(number, &bytes)] {
-        record.extend_from_slice(&word.to_le_bytes());
-    }
-    record.extend_from_slice(&bytes);
     let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(path)?;
     file.write_all_at(&record, number % 2 * SLOT_BYTES)
+}
+
+/// Record of a journal's bytes.
+fn record(number: u64, bytes: &[u8]) -> Vec<u8> {
+    let mut record = Vec::with_capacity(HEADER_BYTES + bytes.len());
+    for word in [number, bytes.len() as u64, checksum(number, bytes)] {
+        record.extend_from_slice(&word.to_le_bytes());
+    }
+    record.extend_from_slice(bytes);
+    record
 }
 
 /// The newer one of the two records that is whole.
@@ -174,5 +179,34 @@ mod tests {
         assert_eq!(load(), []);
         assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0);
         std::fs::remove_dir_all(&folder).expect("it is ours");
+    }
+
+    /// A disk that has other bytes than were written: the record before counts, and nothing is believed that
+    /// its checksum does not confirm.
+    #[test]
+    fn journal_records_that_are_nearly_right_count_as_not_written() {
+        let scratch = tutti_testkit::Scratch::new("journals-nearly");
+        let path = scratch.path().join("7.journal");
+        let bytes: Vec<Vec<u8>> = (2..6).map(|request_id| codec::encode(&journal(request_id))).collect();
+        let samples: Vec<Vec<u8>> = bytes.iter().map(|bytes| record(4, bytes)).collect();
+        write(&path, 3, &journal(1)).expect("written");
+        let file = File::options().write(true).open(&path).expect("a file");
+        let mut number = 0_u64;
+        tutti_testkit::nearly::read_frames(&samples, |frame| {
+            file.write_all_at(&[0; 4096], 0).expect("written");
+            file.write_all_at(frame, 0).expect("written");
+            let (found, kept) = read(&path).expect("the record before is whole");
+            // Zeros at its end may be cut: they are there anyway.
+            let mut on_disk = frame.to_vec();
+            on_disk.resize(4096.max(frame.len()), 0);
+            let is_whole = samples.iter().any(|sample| on_disk.starts_with(sample));
+            assert!(is_whole || (found, &kept) == (3, &journal(1)), "record {found}: {kept:?}");
+            // The same bytes with a checksum that is right: only the codec is left to refuse them.
+            number += 1;
+            let payload = frame.get(HEADER_BYTES..).unwrap_or_default();
+            file.write_all_at(&record(4 + number * 2, payload), 0).expect("written");
+            let (found, _) = read(&path).expect("the record before is whole");
+            assert!(found == 3 || found == 4 + number * 2, "record {found}");
+        });
     }
 }

@@ -7,10 +7,12 @@ use tutti_shm::published::Status;
 use tutti_shm::published::far::{Given, Wanted};
 use tutti_testkit::Random;
 
+use super::recorded::Recorded;
 use super::starter::Fate;
 use super::users::Client;
 use crate::core::Core;
 use crate::core::action::Action;
+use crate::core::clocks::Clocks;
 use crate::core::config::TICK_MS;
 use crate::core::event::Event;
 use crate::ids::{ClientId, LinkId};
@@ -94,6 +96,8 @@ pub(super) struct World {
     listed: Vec<(ClientId, String)>,
     /// The controller was killed: the next one cannot know what its front end was told.
     controller_died: bool,
+    /// Samples of what is said and kept, for a test that wants them.
+    pub recorded: Option<Recorded>,
 }
 
 impl World {
@@ -128,6 +132,7 @@ impl World {
             given: Vec::new(),
             listed: Vec::new(),
             controller_died: false,
+            recorded: None,
         };
         for node in 0..nodes {
             world.machines.push(Machine::default());
@@ -254,6 +259,13 @@ impl World {
         }
     }
 
+    /// A daemon's core for a test that asks it alone: with its links and its clocks.
+    pub(super) fn take_core(&mut self, node: usize) -> Option<(Core, Vec<LinkId>, Clocks)> {
+        let clocks = self.clocks(node);
+        let links = self.ends.iter().filter(|(_, end)| end.node == node).map(|(link, _)| *link).collect();
+        Some((self.machines[node].core.take()?, links, clocks))
+    }
+
     fn act(&mut self, node: usize) {
         while let Some(action) = self.machines[node].core.as_mut().and_then(Core::poll_action) {
             self.do_action(node, action);
@@ -304,7 +316,10 @@ impl World {
                 self.machines[node].files.remove(&job);
             }
             Action::RecordStarter(job, record) => drop(self.machines[node].files.insert(job, *record)),
-            Action::RecordOutput(job, journal) => drop(self.machines[node].journals.insert(job, *journal)),
+            Action::RecordOutput(job, journal) => {
+                self.recorded.iter_mut().for_each(|recorded| recorded.note_journal(&journal));
+                self.machines[node].journals.insert(job, *journal);
+            }
             Action::ForgetOutput(job) => drop(self.machines[node].journals.remove(&job)),
             Action::OpenFiles(job, _, _, open) => self.open_files(node, job, &open),
             Action::WriteFiles(job, frames) => self.write_files(node, job, &frames),

@@ -39,6 +39,7 @@ impl World {
 
     pub(super) fn send(&mut self, link: LinkId, message: Message) {
         let bytes = codec::encode(&message);
+        self.recorded.iter_mut().for_each(|recorded| recorded.note(&message, &bytes));
         if self.events.is_multiple_of(16) {
             let read = codec::decode(&bytes);
             assert!(read.is_ok_and(|read: Message| read == message), "{message:?}");

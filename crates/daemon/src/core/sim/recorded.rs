@@ -1,0 +1,186 @@
+//! Samples of what daemons say to each other and keep, as runs of the simulation have it, and the tests that
+//! whatever is nearly like that is read or refused.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::mem::discriminant;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tutti_protocol::codec;
+
+use super::world::World;
+use super::{ALL, seeds};
+use crate::core::Core;
+use crate::core::action::Action;
+use crate::core::clocks::Clocks;
+use crate::core::event::Event;
+use crate::core::journal::Journal;
+use crate::ids::LinkId;
+use crate::message::{MESSAGE_BYTES_MAX, Message};
+
+/// Samples of one kind.
+const OF_KIND_MAX: usize = 6;
+
+/// Samples of a run.
+#[derive(Debug, Default)]
+pub(super) struct Recorded {
+    /// Messages by kind.
+    messages: BTreeMap<String, Vec<Vec<u8>>>,
+    journals: Vec<Vec<u8>>,
+}
+
+impl Recorded {
+    fn samples(&self) -> Vec<Vec<u8>> {
+        self.messages.values().flatten().cloned().collect()
+    }
+
+    /// Keeps a message as it travels.
+    pub(super) fn note(&mut self, message: &Message, bytes: &[u8]) {
+        let kind = match message {
+            Message::Route { body, .. } => format!("routed {:?}", discriminant(body)),
+            other => format!("{:?}", discriminant(other)),
+        };
+        let known = self.messages.entry(kind).or_default();
+        if known.len() < OF_KIND_MAX {
+            known.push(bytes.to_vec());
+        }
+    }
+
+    /// Keeps a journal as it is written.
+    pub(super) fn note_journal(&mut self, journal: &Journal) {
+        if self.journals.len() < 100 {
+            self.journals.push(codec::encode(journal));
+        }
+    }
+}
+
+/// Some time of a cluster in which everything happens: what was said, and the cluster as it is then.
+fn record() -> (Recorded, World) {
+    let mut world = World::new(seeds(1)[0], 5, 2);
+    world.recorded = Some(Recorded::default());
+    world.run_until(3_000);
+    for step in 0..150 {
+        world.user_does_something();
+        match step % 10 {
+            3 => world.break_a_link(),
+            7 => world.kill_a_daemon(ALL.controller_dies),
+            _ => {}
+        }
+        world.run_until(world.now_ms + 200);
+    }
+    (world.recorded.take().expect("it was put there"), world)
+}
+
+/// A daemon's core alone, with others that say anything.
+struct Alone {
+    core: Core,
+    links: Vec<LinkId>,
+    clocks: Clocks,
+    /// Numbers of new links.
+    next: u64,
+}
+
+impl Alone {
+    fn new(world: &mut World, node: usize) -> Self {
+        let (core, links, clocks) = world.take_core(node).expect("it lives");
+        Alone { core, links, clocks, next: 1 << 40 }
+    }
+
+    fn handle(&mut self, event: Event) {
+        self.core.handle(self.clocks, event);
+    }
+
+    fn open(&mut self) -> LinkId {
+        self.next += 1;
+        let link = LinkId(self.next);
+        self.links.push(link);
+        link
+    }
+
+    /// Gives it a message on the link of this number, and carries out what is about links: one that it closes
+    /// is opened anew, with a `hello`.
+    fn take(&mut self, link: u64, message: Message, hello: &Message) {
+        let link = self.links[(link % self.links.len() as u64) as usize];
+        self.handle(Event::Message(link, message));
+        // What comes of a link that was opened anew is for the next message.
+        let actions: Vec<Action> = std::iter::from_fn(|| self.core.poll_action()).collect();
+        for action in actions {
+            match action {
+                Action::Close(link) if self.links.contains(&link) => {
+                    self.links.retain(|open| *open != link);
+                    self.handle(Event::LinkDown(link));
+                    let link = self.open();
+                    self.handle(Event::Accepted(link));
+                    self.handle(Event::Message(link, hello.clone()));
+                }
+                Action::Dial(_) => {
+                    let link = self.open();
+                    self.handle(Event::Dialled(link));
+                }
+                Action::Send(_, message) => {
+                    let bytes = codec::encode(&message).len();
+                    assert!(bytes <= MESSAGE_BYTES_MAX, "a message of {bytes} bytes breaks its link");
+                }
+                _ => {}
+            }
+        }
+        self.core.check_bounds();
+    }
+}
+
+/// A controller and another node get them from their neighbours: they go on, within their bounds, and what
+/// they say themselves has room in messages.
+#[test]
+fn cores_take_messages_of_daemons_that_are_nearly_right() {
+    let (recorded, mut world) = record();
+    let samples = recorded.samples();
+    let decoded = samples.iter().map(|sample| codec::decode::<Message>(sample).expect("a sample"));
+    let hellos: Vec<Message> =
+        decoded.filter(|message| matches!(message, Message::Hello { node: Some(_), .. })).collect();
+    for node in [0, 1] {
+        let mut alone = Alone::new(&mut world, node);
+        let mut taken = 0_u64;
+        tutti_testkit::nearly::read_frames(&samples, |bytes| {
+            let Ok(message) = codec::decode::<Message>(bytes) else { return };
+            taken += 1;
+            let hello = &hellos[(taken % hellos.len() as u64) as usize];
+            alone.take(taken, message, hello);
+            if taken.is_multiple_of(50) {
+                alone.handle(Event::Tick);
+            }
+        });
+        println!("node {node} has taken {taken}");
+        assert!(taken > 0);
+    }
+}
+
+/// Bytes that are a value are it again when it is written and read once more.
+fn read_again<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]) -> bool {
+    let Ok(value) = codec::decode::<T>(bytes) else { return false };
+    assert_eq!(codec::decode(&codec::encode(&value)), Ok(value));
+    true
+}
+
+#[test]
+fn messages_of_daemons_that_are_nearly_right_are_read_or_refused() {
+    let (recorded, _) = record();
+    let samples = recorded.samples();
+    assert!(recorded.messages.len() >= 12, "{} kinds", recorded.messages.len());
+    assert!(samples.iter().all(|sample| read_again::<Message>(sample)));
+    let (mut read, mut refused) = (0_u64, 0_u64);
+    tutti_testkit::nearly::read_frames(&samples, |bytes| {
+        *(if read_again::<Message>(bytes) { &mut read } else { &mut refused }) += 1;
+    });
+    println!("{} kinds, {} samples: {read} read, {refused} refused", recorded.messages.len(), samples.len());
+    assert!(read > 0 && refused > 0, "{read} read, {refused} refused");
+}
+
+#[test]
+fn journals_that_are_nearly_right_are_read_or_refused() {
+    let samples = record().0.journals;
+    assert!(samples.len() > 10, "{} journals", samples.len());
+    let mut read = 0_u64;
+    tutti_testkit::nearly::read_frames(&samples, |bytes| read += u64::from(read_again::<Journal>(bytes)));
+    assert!(read > 0);
+}
