@@ -35,6 +35,7 @@ mod orphans;
 mod output;
 mod queue;
 mod rubbish;
+mod scripts;
 mod shares;
 mod shown;
 mod siege;

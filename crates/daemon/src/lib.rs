@@ -22,4 +22,5 @@ pub mod log;
 pub mod members;
 pub mod message;
 pub mod pids;
+pub mod script_runner;
 pub mod shell;

@@ -42,6 +42,7 @@ mod complaints;
 mod configuration;
 mod doors;
 mod drains;
+mod epilogs;
 mod error;
 mod events;
 mod filing;
@@ -111,7 +112,9 @@ enum ShellEvent {
     /// The prolog of a part, that with this number, is over.
     Prepared(JobId, u64, Result<(), String>),
     /// The starter of a part is dead, and its status is taken.
-    Buried(script_files::Around),
+    Buried(Box<epilogs::Buried>),
+    /// An epilog for this account is over, and how it has failed.
+    EpilogOver(u32, Option<String>),
     /// A mail of this user is sent, or why not.
     MailSent(u32, Option<String>),
     /// A job's writer with this number has said something.
@@ -158,6 +161,7 @@ struct Shell {
     starters: HashMap<JobId, Starter>,
     /// Parts whose prologs run.
     preparing: script_runs::Preparations,
+    epilogs: epilogs::Epilogs,
     mails: letters::Mails,
     writers: writers::Writers,
     journals: journals::Journals,
@@ -383,7 +387,14 @@ impl Shell {
                 return;
             }
             ShellEvent::MailSent(uid, failure) => return self.handle_mail_sent(uid, failure.as_deref()),
-            ShellEvent::Buried(around) => return self.begin_epilog(&around),
+            ShellEvent::Buried(buried) => match self.handle_buried(*buried) {
+                Some(event) => event,
+                None => return,
+            },
+            ShellEvent::EpilogOver(account, failure) => match self.handle_epilog_over(account, failure) {
+                Some(event) => event,
+                None => return,
+            },
             ShellEvent::Prepared(job, number, result) => match self.handle_prepared(job, number, result) {
                 Some(event) => event,
                 None => return,

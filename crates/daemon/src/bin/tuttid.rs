@@ -17,7 +17,7 @@ use tutti_daemon::key::KeySource;
 use tutti_daemon::shell::{
     self, Configured, Delays, Folders, NetworkSettings, NodeSettings, ScriptSettings, Settings,
 };
-use tutti_daemon::{log, pids};
+use tutti_daemon::{log, pids, script_runner};
 use tutti_os::stderr::print_line;
 use tutti_protocol::config::section::Section;
 use tutti_protocol::config::settings::{self, Given};
@@ -27,6 +27,9 @@ use tutti_protocol::gpus::Gpus;
 use tutti_protocol::{paths, variables};
 
 fn main() -> ExitCode {
+    if let Some(ended) = script_runner::try_run_blocking(std::env::args_os()) {
+        return ended;
+    }
     tutti_os::close_inherited_on_exec();
     tutti_os::settle_signals();
     // What users say may be long, and all of it stays in memory (`gang::switch_thread`).

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tutti_os::session::Session;
 use tutti_protocol::reservation::Reservation;
 use tutti_protocol::turns::TurnBatch;
 use tutti_protocol::users::Drained;
@@ -121,6 +122,8 @@ pub struct Letter {
     pub subject: String,
     /// Text.
     pub text: String,
+    /// Limits of the user's session: the command that sends it has no others.
+    pub session: Option<Box<Session>>,
 }
 
 /// The ranks of a job on this node.

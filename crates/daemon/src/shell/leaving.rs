@@ -31,6 +31,7 @@ impl Shell {
         }
         tracing::info!("replaced (SIGUSR1): jobs wait for the next daemon");
         self.preparing.end_all();
+        self.begin_waiting_epilogs();
         // No destructor: what is open is taken over as it is.
         std::process::exit(0)
     }
@@ -39,7 +40,8 @@ impl Shell {
     pub(super) fn leave_if_idle(&mut self) {
         let Some(leave_ms) = self.settings.delays.leave_ms else { return };
         let now_ms = now_ms();
-        let is_at_work = !self.starters.is_empty() || !self.preparing.is_empty();
+        let is_at_work =
+            !self.starters.is_empty() || !self.preparing.is_empty() || self.epilogs.has_waiting();
         if !self.clients.is_empty() || is_at_work || !self.core.is_idle() {
             self.needed_ms = now_ms;
         }

@@ -5,10 +5,11 @@
 //! for another one, no shell reads its line, and an address is one plain word
 //! ([`tutti_protocol::mail::Mail::is_address`]). What it may do wrong is what its user may do.
 //!
-//! Four run at a time, [`WAITING_MAX`] letters wait; more are dropped with a line in the log. A
-//! daemon that ends takes those with it that wait.
+//! One of each account runs at a time, some of all, and [`WAITING_MAX`] letters of an account wait; more are
+//! dropped with a line in the log. A user can stop the command that sends its mail: its own mail waits then.
+//! A daemon that ends takes those with it that wait.
 
-use super::letters::{Sending, WAITING_MAX};
+use super::letters::{Put, Sending, WAITING_MAX};
 use super::{Shell, ShellEvent};
 use crate::core::action::Letter;
 
@@ -18,15 +19,17 @@ impl Shell {
         if self.settings.configured.mail.is_none() {
             return;
         }
-        if !self.mails.put(letter) && self.mails.is_full_now() {
-            tracing::warn!("{WAITING_MAX} mails wait to be sent: more are dropped");
+        let uid = letter.user.account().uid;
+        if self.mails.put(letter) == Put::FirstWithoutRoom {
+            let line = format!("{WAITING_MAX} mails of user {uid} wait to be sent: more are dropped");
+            self.complaints.warn(uid, &line);
         }
         self.send_next();
     }
 
     /// A letter has been sent, or not.
     pub(super) fn handle_mail_sent(&mut self, uid: u32, failure: Option<&str>) {
-        self.mails.end();
+        self.mails.end(uid);
         if let Some(why) = failure {
             self.complaints.warn(uid, why);
         }
@@ -47,7 +50,7 @@ impl Shell {
                     let thread = std::thread::Builder::new().name("tutti-mail".into());
                     if thread.spawn(move || done(sending.finish_blocking())).is_err() {
                         // The command goes on; nobody hears of its end.
-                        self.mails.end();
+                        self.mails.end(uid);
                     }
                 }
                 Err(why) => done(Err(why)),

@@ -8,9 +8,9 @@ use super::error::failed;
 use super::settings::Settings;
 use super::starters::Starter;
 use super::{
-    Shell, ShellError, ShellEvent, ShellEvents, board, complaints, doors, drains, events, filing, filling,
-    journals, lending, letters, neighbours, numbers, orphans, peer_users, peers, quota, random_number,
-    records, reservations, script_runs, service, used, uses,
+    Shell, ShellError, ShellEvent, ShellEvents, board, complaints, doors, drains, epilogs, events, filing,
+    filling, journals, lending, letters, neighbours, numbers, orphans, peer_users, peers, quota,
+    random_number, records, reservations, script_runs, service, used, uses,
 };
 use crate::core::Core;
 use crate::core::config::{Config, KnownNodes};
@@ -152,6 +152,7 @@ impl Shell {
             peer_users: peer_users::PeerUsers::default(),
             starters,
             preparing: script_runs::Preparations::default(),
+            epilogs: epilogs::Epilogs::default(),
             mails: letters::Mails::default(),
             writers: HashMap::new(),
             journals,

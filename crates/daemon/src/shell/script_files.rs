@@ -87,6 +87,9 @@ pub(super) struct Around {
     pub(super) gid: u32,
     /// Nodes with ranks of it.
     pub(super) nodes: Vec<String>,
+    /// Account that has the user's jobs.
+    #[serde(default)]
+    pub(super) account: u32,
 }
 
 impl Around {
@@ -98,6 +101,7 @@ impl Around {
             uid: launch.user.uid,
             gid: launch.user.gid,
             nodes: described.part.as_ref().map_or_else(|| vec![node.to_owned()], |part| part.names.clone()),
+            account: launch.user.account().uid,
         }
     }
 

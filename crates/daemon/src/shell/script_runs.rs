@@ -2,11 +2,10 @@
 //! for one.
 
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, PipeWriter, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +23,9 @@ use crate::message::{JobId, Launch};
 const SAID_BYTES_MAX: usize = 4096;
 /// Characters of its last line in a reason.
 const LINE_CHARS_MAX: usize = 120;
+/// Frames for a starter while the prolog runs, and their bytes.
+const FRAMES_MAX: usize = 4096;
+const FRAMES_BYTES_MAX: usize = 16 << 20;
 /// Between two looks for the end of a script that has closed its output.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -71,33 +73,35 @@ pub(super) struct Script {
     child: Child,
     process: OwnedFd,
     said: std::io::PipeReader,
+    /// End of its runner's stdin: the runner sees that this daemon lives.
+    _alive: PipeWriter,
     group: Arc<Group>,
     most: Duration,
     wards: Wards,
 }
 
 impl Script {
-    /// Starts it. In the thread that starts all: no look for orphans comes between.
+    /// Starts it by the command that `run` makes for its file. In the thread that starts all: no look for
+    /// orphans comes between.
     pub(super) fn start(
         (what, path): (&'static str, &Path),
         (around, node): (&Around, &str),
         most: Duration,
         wards: &Wards,
+        run: impl FnOnce(&Path) -> Command,
     ) -> Result<Self, String> {
         let failed = |why: &dyn std::fmt::Display| format!("the {what} {}: {why}", path.display());
         let file = checked(path).map_err(|why| failed(&why))?;
         let (said, end) = std::io::pipe().map_err(|error| failed(&error))?;
         rustix::io::ioctl_fionbio(&said, true).map_err(|error| failed(&error))?;
         let errors = end.try_clone().map_err(|error| failed(&error))?;
-        let child = Command::new(file)
-            .arg0(path)
+        let (input, alive) = std::io::pipe().map_err(|error| failed(&error))?;
+        let child = run(&file)
             .env_clear()
             .envs(around.environment(what, node))
-            .current_dir("/")
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(end)
             .stderr(errors)
-            .process_group(0)
             .spawn()
             .map_err(|error| failed(&error))?;
         wards.add(child.id());
@@ -109,7 +113,8 @@ impl Script {
             wards.give_up(child.id());
             failed(&error)
         })?;
-        Ok(Script { what, path: path.to_owned(), child, process, said, group, most, wards: wards.clone() })
+        let (path, wards) = (path.to_owned(), wards.clone());
+        Ok(Script { what, path, child, process, said, _alive: alive, group, most, wards })
     }
 
     /// Waits for its end; the error is a line that says how it has failed.
@@ -190,6 +195,35 @@ impl Script {
     }
 }
 
+/// A script for whose end nobody waits is not left running.
+impl Drop for Script {
+    fn drop(&mut self) {
+        self.group.kill();
+        if self.group.with(|state| state.leader.take()).is_some() {
+            self.wards.give_up(self.child.id());
+        }
+    }
+}
+
+/// Function that hears of the end of a script, also where no thread waits for that.
+struct Hearer<F: FnOnce(Result<(), String>)>(Option<F>);
+
+impl<F: FnOnce(Result<(), String>)> Hearer<F> {
+    fn hear(mut self, result: Result<(), String>) {
+        if let Some(done) = self.0.take() {
+            done(result);
+        }
+    }
+}
+
+impl<F: FnOnce(Result<(), String>)> Drop for Hearer<F> {
+    fn drop(&mut self) {
+        if let Some(done) = self.0.take() {
+            done(Err("a script has no thread that waits for it".into()));
+        }
+    }
+}
+
 /// The last line that says something, as others read it.
 fn last_line(said: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(said);
@@ -203,10 +237,10 @@ pub(super) fn in_thread(
     done: impl FnOnce(Result<(), String>) + Send + 'static,
 ) -> Arc<Group> {
     let group = Arc::clone(&script.group);
+    let hearer = Hearer(Some(done));
     let thread = std::thread::Builder::new().name("tutti-script".into());
-    if let Err(error) = thread.spawn(move || done(script.finish_blocking())) {
-        // No thread would hear of its end.
-        group.kill();
+    if let Err(error) = thread.spawn(move || hearer.hear(script.finish_blocking())) {
+        // Script and hearer are dropped: it is killed, and counts as one that has failed.
         tracing::error!("cannot start a thread for a script: {error}");
     }
     group
@@ -218,8 +252,32 @@ pub(super) struct Preparation {
     pub(super) launch: Arc<Launch>,
     pub(super) described: Job,
     pub(super) group: Arc<Group>,
-    pub(super) frames: Vec<(Kind, u32, Vec<u8>)>,
+    pub(super) frames: Waiting,
     pub(super) record: Option<Box<StarterRecord>>,
+}
+
+/// Frames that wait for a starter.
+#[derive(Default)]
+pub(super) struct Waiting {
+    frames: Vec<(Kind, u32, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl Waiting {
+    /// Keeps one; `false`: there are too many.
+    fn put(&mut self, kind: Kind, number: u32, payload: &[u8]) -> bool {
+        let has_room = self.frames.len() < FRAMES_MAX && self.bytes + payload.len() <= FRAMES_BYTES_MAX;
+        if has_room {
+            self.bytes += payload.len();
+            self.frames.push((kind, number, payload.to_vec()));
+        }
+        has_room
+    }
+
+    /// In the order in which they came.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(Kind, u32, Vec<u8>)> {
+        self.frames.iter()
+    }
 }
 
 /// Parts whose prologs run.
@@ -232,13 +290,16 @@ impl Preparations {
         self.0.insert(job, preparation);
     }
 
-    /// Keeps what is said to a starter that has not begun; `true`: it was said to one of these.
+    /// Keeps what is said to a starter that has not begun; `true`: it was said to one of these. A part to
+    /// which too much is said ends.
     pub(super) fn put(&mut self, job: JobId, kind: Kind, number: u32, payload: &[u8]) -> bool {
         let Some(preparation) = self.0.get_mut(&job) else { return false };
         if kind == Kind::Kill && number != wire::SPARE_FILTERS {
             preparation.group.stop();
         }
-        preparation.frames.push((kind, number, payload.to_vec()));
+        if !preparation.frames.put(kind, number, payload) {
+            preparation.group.stop();
+        }
         true
     }
 

@@ -10,18 +10,23 @@
 //! or that user's, and nobody else may change it or a folder above it: else it counts as one that has failed.
 //! No word of a job's user is in its environment, and none on its command line.
 //!
-//! If the daemon stops right here, it takes the prolog with it, and the next daemon begins that
-//! anew. An epilog goes on by itself.
+//! If the daemon stops right here, its prolog is killed, and the next daemon begins that anew. An epilog goes
+//! on by itself until its time is over ([`crate::script_runner`]).
+//!
+//! Prologs are as many as parts that begin. A part whose epilog cannot begin yet, since so many run for its
+//! account ([`super::epilogs`]), is not over: whoever ends jobs faster than the node is cleaned waits.
 
 use std::sync::Arc;
 
 use tutti_protocol::wire::{self, Job, Kind};
 
+use super::epilogs::Buried;
 use super::script_files::Around;
-use super::script_runs::{Preparation, Script, in_thread};
+use super::script_runs::{Preparation, Script, Waiting, in_thread};
 use super::{Event, JobId, Shell, ShellEvent};
 use crate::core::event::StarterEnd;
 use crate::message::Launch;
+use crate::script_runner::{Orphaned, command};
 
 impl Shell {
     /// Begins a part: its prolog, if there is one, else its starter.
@@ -30,7 +35,8 @@ impl Shell {
         let Some(prolog) = &scripts.prolog else { return self.start(job, &launch, described) };
         let node = &self.settings.node.name;
         let around = Around::new(job, &launch, &described, node);
-        let started = Script::start(("prolog", prolog), (&around, node), scripts.most, &self.wards);
+        let run = |file: &_| command(file, prolog, scripts.most, Orphaned::Killed);
+        let started = Script::start(("prolog", prolog), (&around, node), scripts.most, &self.wards, run);
         let number = self.number();
         let shell_events = self.shell_events.clone();
         let done = move |result| drop(shell_events.send(ShellEvent::Prepared(job, number, result)));
@@ -41,7 +47,7 @@ impl Shell {
                 Arc::default()
             }
         };
-        let (frames, record) = (Vec::new(), None);
+        let (frames, record) = (Waiting::default(), None);
         self.preparing.begin(job, Preparation { number, launch, described, group, frames, record });
     }
 
@@ -73,16 +79,51 @@ impl Shell {
         None
     }
 
-    /// The starter of a part is dead: its epilog begins, if there is one. Whoever fails is told to the core.
-    pub(super) fn begin_epilog(&self, around: &Around) {
-        let scripts = &self.settings.node.scripts;
-        let Some(epilog) = &scripts.epilog else { return };
-        let shell_events = self.shell_events.clone();
-        let failed = move |why| drop(shell_events.send(ShellEvent::Core(Event::EpilogFailed(why))));
-        let node = &self.settings.node.name;
-        match Script::start(("epilog", epilog), (around, node), scripts.most, &self.wards) {
-            Ok(script) => drop(in_thread(script, move |result| result.err().into_iter().for_each(failed))),
-            Err(why) => failed(why),
+    /// The starter of a part is dead: its epilog begins, if there is one, and the part is over. None: others
+    /// go before it.
+    pub(super) fn handle_buried(&mut self, buried: Buried) -> Option<Event> {
+        if self.settings.node.scripts.epilog.is_none() {
+            return Some(buried.gone);
         }
+        let buried = self.epilogs.begin(buried)?;
+        Some(self.begin_epilog(buried))
+    }
+
+    /// An epilog is over. If it has failed the core is told; another one of the same account may begin.
+    pub(super) fn handle_epilog_over(&mut self, account: u32, failure: Option<String>) -> Option<Event> {
+        if let Some(buried) = self.epilogs.end(account) {
+            let gone = self.begin_epilog(buried);
+            let _ = self.shell_events.send(ShellEvent::Core(gone));
+        }
+        failure.map(Event::EpilogFailed)
+    }
+
+    /// Epilogs that wait begin: the next daemon knows nothing of them.
+    pub(super) fn begin_waiting_epilogs(&mut self) {
+        while let Some(buried) = self.epilogs.next() {
+            self.begin_epilog(buried);
+        }
+    }
+
+    /// The end of the part is the answer, since it is over now.
+    fn begin_epilog(&self, buried: Buried) -> Event {
+        let Buried { around, gone } = buried;
+        let (shell_events, account) = (self.shell_events.clone(), around.account);
+        let done = move |result: Result<(), String>| {
+            drop(shell_events.send(ShellEvent::EpilogOver(account, result.err())));
+        };
+        let scripts = &self.settings.node.scripts;
+        // The keeper may have taken it away meanwhile.
+        let Some(epilog) = &scripts.epilog else {
+            done(Ok(()));
+            return gone;
+        };
+        let (node, most) = (&self.settings.node.name, scripts.most);
+        let run = |file: &_| command(file, epilog, most, Orphaned::GoesOn);
+        match Script::start(("epilog", epilog), (&around, node), most, &self.wards, run) {
+            Ok(script) => drop(in_thread(script, done)),
+            Err(why) => done(Err(why)),
+        }
+        gone
     }
 }

@@ -34,6 +34,7 @@ use tutti_protocol::version;
 use tutti_protocol::wire::{self, Daemon, Decoder, Job, Kind, Reattach, Text};
 
 use super::clock::now;
+use super::epilogs::Buried;
 use super::orphans::{KILLED_MAX, Wards, await_end_blocking};
 use super::quota::DescriptorPermit;
 use super::receive::read_some;
@@ -585,9 +586,12 @@ impl Shell {
                     StarterEnd::Died(format!("the starter died ({}); the job is ended", how.text))
                 }
             };
-            let _ = shell_events.send(ShellEvent::Core(Event::StarterGone(job, end)));
-            // In the thread that starts all.
-            around.into_iter().for_each(|around| drop(shell_events.send(ShellEvent::Buried(around))));
+            let gone = Event::StarterGone(job, end);
+            // An epilog is begun by the thread that starts all.
+            let _ = shell_events.send(match around {
+                Some(around) => ShellEvent::Buried(Box::new(Buried { around, gone })),
+                None => ShellEvent::Core(gone),
+            });
         });
     }
 }

@@ -54,8 +54,8 @@ pub(super) fn of(jobs: &Jobs, local: &LocalNode, id: JobId, happened: MailEvent)
     }
     line("cause", job.cause.as_deref().unwrap_or_default());
     let subject = format!("Tutti: job {id}{named} {what}");
-    let groups = job.launch.groups.clone();
-    Some(Action::SendMail(Box::new(Letter { job: id, user, groups, to, subject, text })))
+    let (groups, session) = (job.launch.groups.clone(), job.launch.session.clone());
+    Some(Action::SendMail(Box::new(Letter { job: id, user, groups, to, subject, text, session })))
 }
 
 /// Events that the end of a job is.

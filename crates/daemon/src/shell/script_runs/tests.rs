@@ -1,4 +1,5 @@
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 
 use super::super::script_files::ScriptSettings;
 use super::*;
@@ -30,13 +31,18 @@ impl Drop for Folder {
 }
 
 fn around() -> Around {
-    Around { job: 7, step: Some(9), uid: 0, gid: 5, nodes: vec!["n1".into(), "n2".into()] }
+    Around { job: 7, step: Some(9), uid: 0, gid: 5, nodes: vec!["n1".into(), "n2".into()], account: 0 }
 }
 
 const LONG: Duration = Duration::from_secs(60);
 
+/// Without a runner, since this program is not `tuttid`.
 fn start(path: &Path, most: Duration) -> Result<Script, String> {
-    Script::start(("prolog", path), (&around(), "n1"), most, &Wards::new())
+    Script::start(("prolog", path), (&around(), "n1"), most, &Wards::new(), |file| {
+        let mut command = Command::new(file);
+        command.arg0(path).process_group(0);
+        command
+    })
 }
 
 fn run(path: &Path, most: Duration) -> Result<(), String> {
@@ -94,6 +100,30 @@ fn script_of_a_part_that_ends_is_stopped() {
     let script = start(&folder.script("prolog", "exec sleep 1000"), LONG).unwrap();
     script.group.stop();
     assert_eq!(script.finish_blocking(), Err("the prolog was stopped".into()));
+}
+
+/// A part has bounds for what is said to it meanwhile: signals cost their sender nothing.
+#[test]
+fn part_to_which_too_much_is_said_before_its_ranks_begin_is_ended() {
+    let mut waiting = Waiting::default();
+    assert!((0..FRAMES_MAX).all(|_| waiting.put(Kind::Signal, 10, &[])));
+    assert!(!waiting.put(Kind::Signal, 10, &[]));
+    assert_eq!(waiting.iter().count(), FRAMES_MAX);
+    let mut waiting = Waiting::default();
+    assert!(waiting.put(Kind::Input, 0, &vec![0; FRAMES_BYTES_MAX]));
+    assert!(!waiting.put(Kind::Input, 0, &[0]));
+}
+
+#[test]
+fn script_for_which_nobody_waits_is_killed_and_its_end_is_heard_of() {
+    let folder = Folder::new("nobody");
+    let script = start(&folder.script("prolog", "exec sleep 1000"), LONG).unwrap();
+    let process = pidfd_open(Pid::from_child(&script.child), PidfdFlags::empty()).unwrap();
+    drop(script);
+    assert!(await_end_blocking(&process, LONG), "it is killed");
+    let (said, heard) = std::sync::mpsc::channel();
+    drop(Hearer(Some(move |result| said.send(result).unwrap())));
+    assert!(heard.recv().unwrap().is_err());
 }
 
 #[test]
