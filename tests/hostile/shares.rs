@@ -105,6 +105,61 @@ fn shares_of_the_machine_are_only_for_users_that_work() {
     await_that("nothing is left", || idle.iter().all(|uid| users.processes(*uid).is_empty()));
 }
 
+/// Logs of the daemons that a user's programs have started, as many as there are.
+fn logs(users: &Users, uid: u32) -> String {
+    let folders = std::fs::read_dir(users.folder(uid)).expect("its folder").flatten();
+    folders.filter_map(|folder| std::fs::read_to_string(folder.path().join("tuttid.log")).ok()).collect()
+}
+
+/// Names that a user takes: more than are asked in many looks, those among them that daemons will want.
+const TAKEN: u32 = 600;
+
+/// Takes names of daemons of these users, as a user in the namespace, until what is given is dropped.
+fn take_names(space: &Space, uid: u32, of: &[u32]) -> Vec<std::os::unix::net::UnixListener> {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+    let next = std::process::id();
+    let names = of.iter().flat_map(|of| (next..next + TAKEN).map(move |pid| format!("tutti/{of}/{pid:x}")));
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            space.enter();
+            let user = rustix::process::Uid::from_raw(uid);
+            rustix::thread::set_thread_res_uid(user, user, user).expect("root may");
+            let bind =
+                |name: String| UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).ok()?).ok();
+            names.filter_map(bind).collect()
+        });
+        thread.join().expect("it binds names")
+    })
+}
+
+/// Taking names by the thousand, also those that daemons are about to want, hides nobody's jobs.
+#[test]
+fn shares_are_given_beside_thousands_of_names_that_a_user_has_taken() {
+    let Some(users) = Users::new("hostile-names", 3) else { return };
+    let Some(space) = Space::new() else { return };
+    let [one, other, hostile] = users.uids() else { panic!("three users") };
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    let limit = rustix::process::Rlimit { current: most, maximum: most };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).expect("below its maximum");
+    let taken = take_names(&space, *hostile, &[*one, *other]);
+    println!("{} names are taken", taken.len());
+    assert!(taken.len() > 1000, "{} names", taken.len());
+    let words = ["-n", "2", "sh", "-c", "while :; do :; done"];
+    let jobs = [one, other]
+        .map(|uid| Running::start_command(&mut space.inside(*uid, &users.command(*uid, "mpiexec", &words))));
+    let log = |uid: u32| logs(&users, uid);
+    for uid in [*one, *other] {
+        let is_shared = comes_true(|| log(uid).contains("2 users' jobs share this machine by turns"));
+        assert!(is_shared, "{}", log(uid));
+    }
+    for job in jobs {
+        job.signal(rustix::process::Signal::INT);
+        assert_eq!(job.end().0, 130);
+    }
+    drop(taken);
+}
+
 /// The same command where `/proc` hides the processes of other users.
 fn without_others(command: &Command) -> Command {
     let script = "mount -t proc -o hidepid=2 proc /proc || exit 77; exec \"$@\"";
@@ -139,12 +194,7 @@ fn shares_are_nobodys_where_processes_of_others_are_hidden_and_the_log_says_so()
     let loops = ["while :; do :; done"];
     let beside = Running::start_command(&mut inside(*other, &loops));
     let job = Running::start_command(&mut without_others(&inside(*honest, &loops)));
-    let log = || {
-        let folders = std::fs::read_dir(users.folder(*honest)).expect("its folder").flatten();
-        let logs =
-            folders.filter_map(|folder| std::fs::read_to_string(folder.path().join("tuttid.log")).ok());
-        logs.collect::<String>()
-    };
+    let log = || logs(&users, *honest);
     let is_said = comes_true(|| log().contains("hides the processes of other users here (hidepid)"));
     assert!(is_said, "{}", log());
     assert!(!log().contains("users' jobs share"), "{}", log());

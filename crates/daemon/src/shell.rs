@@ -35,6 +35,7 @@ use starters::Starter;
 mod actions;
 mod address;
 mod alarm;
+mod announced;
 mod board;
 mod clients;
 mod clock;

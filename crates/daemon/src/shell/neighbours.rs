@@ -14,6 +14,10 @@
 //! | the user has a process in our user namespace | under the uids that a user may have below its own (`/etc/subuid`) |
 //! | the user's processes work: at least one part in [`WORKED_PART`] of a core, for [`STAY_MS`] | without jobs |
 //!
+//! Nor does a name hide anybody, however many there are. Some new ones are asked in each look, drawn by lot,
+//! and first of all those that daemons of others have by their pids, whatever the kernel's list is filled
+//! with. A daemon whose name has been taken listens on one that nobody can foresee.
+//!
 //! More than [`SHARES_MAX`] users share the shares. Nothing is ever said on these sockets. Users are numbered
 //! by their uids: all who see each other count alike, and until a new one has been seen by all, two may run
 //! at once. Looking takes time that others decide on, so a thread of its own does it; it has what is known,
@@ -23,10 +27,10 @@
 //! under their uids too, and whoever wants turns has them there.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::UnixListener;
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -38,6 +42,7 @@ use tutti_os::stat::owner;
 use tutti_sched::Window;
 use tutti_shm::users::is_one_user;
 
+use super::announced::listen;
 use super::{Shell, ShellEvent};
 use crate::gang::Command;
 
@@ -45,8 +50,12 @@ use crate::gang::Command;
 const LOOK_MS: u64 = 500;
 /// How the names begin.
 const NAME: &str = "tutti/";
-/// Names that are asked for their user in one look.
+/// Names that are asked for their user in one look, beside those of daemons.
 const ASKED_MAX: usize = 256;
+/// Daemons of one user that are looked for by their processes.
+const DAEMONS_MAX: usize = 8;
+/// Name of a daemon's process.
+const DAEMON: &[u8] = b"tuttid\n";
 /// No more of the kernel's list of sockets is read: it is as long as users make it.
 const LIST_BYTES_MAX: u64 = 4 << 20;
 /// A user has no less of the machine than one part in so many, whoever else there is.
@@ -124,10 +133,7 @@ impl Neighbours {
 
     fn announce(&mut self) {
         if self.listener.is_none() {
-            let name = format!("{NAME}{}/{:x}", self.uid, std::process::id());
-            // Somebody else may have taken the name: he is not believed, and we are not seen.
-            let address = SocketAddr::from_abstract_name(name).expect("a short name");
-            self.listener = UnixListener::bind_addr(&address).ok();
+            self.listener = listen(&name_of(self.uid, std::process::id())).ok();
         }
         // Those who have asked are let go, so that others may.
         if let Some(listener) = &self.listener {
@@ -135,6 +141,10 @@ impl Neighbours {
             while listener.accept().is_ok() {}
         }
     }
+}
+
+fn name_of(uid: u32, pid: u32) -> String {
+    format!("{NAME}{uid}/{pid:x}")
 }
 
 /// Whom the kernel names for a listening socket.
@@ -201,14 +211,28 @@ impl Census {
     /// abstract one begins with @.
     fn listeners(&mut self, sockets: &str) -> BTreeSet<u32> {
         let names = sockets.lines().filter_map(|line| line.rsplit_once(" @").map(|(_, name)| name));
-        let names: BTreeSet<&str> = names.filter(|name| name.starts_with(NAME)).collect();
+        let mut names: BTreeSet<&str> = names.filter(|name| name.starts_with(NAME)).collect();
+        let count = names.iter().filter(|name| !self.known.contains_key(**name)).count();
+        let is_cut = sockets.len() as u64 >= LIST_BYTES_MAX;
+        let daemons = if count > ASKED_MAX || is_cut { names_of_daemons(self.uid) } else { Vec::new() };
+        names.extend(daemons.iter().map(String::as_str));
         self.known.retain(|name, listener| {
             names.contains(name.as_str()) && listener.is_none_or(|listener| listener.is_alive())
         });
-        let new: Vec<&str> = names.into_iter().filter(|name| !self.known.contains_key(*name)).collect();
-        for name in new.into_iter().take(ASKED_MAX) {
+        let new = names.into_iter().filter(|name| !self.known.contains_key(*name));
+        let is_of_daemon = |name: &&str| daemons.iter().any(|daemon| daemon == name);
+        let (first, mut rest): (Vec<&str>, Vec<&str>) = new.partition(is_of_daemon);
+        if rest.len() > ASKED_MAX {
+            let lots = RandomState::new();
+            rest.sort_by_cached_key(|name| lots.hash_one(name));
+        }
+        for name in first.into_iter().chain(rest.into_iter().take(ASKED_MAX)) {
             let event = name[NAME.len()..].split('/').next().and_then(|uid| uid.parse().ok());
-            let peer = peer_of(name);
+            let peer = match peer_of(name) {
+                // Somebody keeps all of its places: it is asked again.
+                Err(Errno::AGAIN) => continue,
+                peer => peer.ok(),
+            };
             self.is_hidden |= peer.is_some_and(|peer| is_hidden(peer.pid));
             let found =
                 peer.and_then(Listener::of).filter(|found| Some(found.uid) == event && found.is_alive());
@@ -261,13 +285,30 @@ fn sockets() -> String {
     String::from_utf8_lossy(&list).into_owned()
 }
 
-/// Asks the kernel who listens there; none: nobody does, or has room for us.
-fn peer_of(name: &str) -> Option<UCred> {
-    let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).ok()?;
+/// Names that daemons of others have by their processes: of each user some.
+fn names_of_daemons(own: u32) -> Vec<String> {
+    let mut of_user = BTreeMap::<u32, usize>::new();
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        let uid = entry.metadata().ok().map(|found| found.uid()).filter(|uid| *uid != own);
+        let Some((pid, uid)) = pid.zip(uid) else { continue };
+        let count = of_user.entry(uid).or_default();
+        if *count < DAEMONS_MAX && std::fs::read(entry.path().join("comm")).is_ok_and(|name| name == DAEMON) {
+            *count += 1;
+            names.push(name_of(uid, pid));
+        }
+    }
+    names
+}
+
+/// Asks the kernel who listens there; `AGAIN`: there is no room for us.
+fn peer_of(name: &str) -> Result<UCred, Errno> {
+    let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
-    connect(&socket, &address).ok()?;
-    sockopt::socket_peercred(&socket).ok()
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &address)?;
+    sockopt::socket_peercred(&socket)
 }
 
 /// The process is there, says the kernel, and `/proc` does not show it (`hidepid`).
@@ -342,6 +383,9 @@ impl Shell {
 
 #[cfg(test)]
 mod tests {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::SocketAddr;
+
     use super::*;
 
     fn census(uid: u32) -> Census {
@@ -386,6 +430,53 @@ mod tests {
         assert_eq!(census(own + 1).listeners(&list), BTreeSet::from([own]));
         assert!(!is_hidden(rustix::process::getpid()), "it is seen");
         drop((rubbish, listener));
+    }
+
+    /// Names by the thousand, which fill the list, and a daemon that is not in it.
+    #[test]
+    fn neighbours_are_not_hidden_behind_names_that_somebody_has_taken() {
+        let own = rustix::process::geteuid().as_raw();
+        let scratch = tutti_testkit::Scratch::new("neighbours-taken");
+        let program = scratch.path().join("tuttid");
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        let mut daemon = std::process::Command::new(&program).arg("1000").spawn().unwrap();
+        let listener = listen(&name_of(own, daemon.id())).unwrap();
+        let names = |count: usize| -> String {
+            (0..count).map(|number| format!("0000: 7 @{NAME}{own}/taken-{number}\n")).collect()
+        };
+        let mut other = census(own + 1);
+        assert!(other.listeners(&names(ASKED_MAX)).is_empty(), "there is room for all that are listed");
+        let text = names(10 * ASKED_MAX);
+        assert_eq!(other.listeners(&text), BTreeSet::from([own]));
+        assert_eq!(other.known.len(), 1 + ASKED_MAX + ASKED_MAX, "the time is bounded");
+        assert!(names_of_daemons(own).is_empty(), "of others only");
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+        // One that nobody could foresee is found by lot.
+        let taken = listen(&name_of(own, 1)).unwrap();
+        let beside = listen(&name_of(own, 1)).unwrap();
+        let address = beside.local_addr().unwrap();
+        let name = String::from_utf8(address.as_abstract_name().unwrap().to_vec()).unwrap();
+        assert!(name.starts_with(&format!("{}-", name_of(own, 1))), "{name}");
+        let (mut other, text) = (census(own + 1), format!("{text}0000: 7 @{name}\n"));
+        assert!((0..20).any(|_| other.listeners(&text).contains(&own)), "all are asked in a few looks");
+        drop((listener, taken, beside));
+    }
+
+    /// Connecting to a daemon all the time keeps others from asking it for a while, and not for good.
+    #[test]
+    fn neighbour_without_a_place_for_us_is_asked_again() {
+        let own = rustix::process::geteuid().as_raw();
+        let name = format!("{NAME}{own}/full-{}", std::process::id());
+        let listener = listen(&name).unwrap();
+        // The same socket with one place.
+        rustix::net::listen(&listener, 0).unwrap();
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let held = std::os::unix::net::UnixStream::connect_addr(&address).unwrap();
+        let (mut other, text) = (census(own + 1), format!("0000: 7 @{name}\n"));
+        assert!(other.listeners(&text).is_empty());
+        drop((listener.accept().unwrap(), held));
+        assert_eq!(other.listeners(&text), BTreeSet::from([own]));
     }
 
     #[test]

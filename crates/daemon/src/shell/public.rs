@@ -3,8 +3,6 @@
 
 use std::collections::HashMap;
 use std::io::Write;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
 
 use tokio::net::UnixStream;
 
@@ -63,7 +61,8 @@ impl PublicList {
 
 fn listen() -> std::io::Result<tokio::net::UnixListener> {
     let name = format!("{NAME}{}/{:x}", rustix::process::geteuid().as_raw(), std::process::id());
-    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+    // Whoever has taken the name does not keep others from seeing us.
+    let listener = super::announced::listen(&name)?;
     listener.set_nonblocking(true)?;
     tokio::net::UnixListener::from_std(listener)
 }
