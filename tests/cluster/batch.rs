@@ -464,6 +464,8 @@ fn ps_filters_by_user_state_and_name() {
     for (words, listed) in [
         (&[][..], &["1"][..]),
         (&["-a"], &["1", "2"]),
+        (&["-a", "--limit", "1"], &["1", "2"]),
+        (&["-a", "--limit", "1", "--name", "a b"], &["1"]),
         (&["--state", "over"], &["2"]),
         (&["--state", "running,over"], &["1", "2"]),
         (&["-a", "--name", "a b"], &["1"]),
@@ -474,6 +476,8 @@ fn ps_filters_by_user_state_and_name() {
     ] {
         assert_eq!(jobs(words), listed, "{words:?}");
     }
+    let wrong = cluster.tutti(&["ps", "--limit", "5"]);
+    assert!(wrong.code() == 1 && wrong.stderr.ends_with("it needs --all\n"), "{wrong}");
     let wrong = cluster.tutti(&["ps", "--state", "asleep"]);
     assert!(wrong.code() == 2 && wrong.stderr.lines().count() == 1, "{wrong}");
     let mut command = cluster.command(&["ps"]);

@@ -27,6 +27,7 @@ mod change;
 mod drain;
 mod follow;
 mod jobs;
+mod list;
 mod logs;
 mod nodes;
 mod past;
@@ -49,7 +50,7 @@ const USAGES: [&str; 45] = [
     "submit [OPTION ...] -n N PROGRAM ...",
     "alloc [OPTION ...] [-n N] [COMMAND ...]",
     "wait JOB ...",
-    "ps [--all | --history | --watch] [-l] [--user USER] [--state STATE] [--json]",
+    "ps [--all | --history | --watch] [--limit N] [-l] [--user USER] [--state STATE] [--json]",
     "top [-i SECONDS] [--user USER] [--state STATE] [--once | --json]",
     "status JOB [--json]",
     "account [--user USER] [--last TIME] [--by-user | --by-month] [--json]",
@@ -116,7 +117,7 @@ enum Command {
         #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
         name: Vec<String>,
         /// Declared and effective weights, why they differ, and on which MPI library ranks run
-        #[arg(long, short, conflicts_with = "json")]
+        #[arg(long, short, conflicts_with_all = ["json", "limit"])]
         long: bool,
         /// For scripts
         #[arg(long)]
@@ -124,8 +125,12 @@ enum Command {
         /// With --json: the jobs of other users' daemons on this machine too, as USER/NUMBER
         #[arg(long, requires = "json")]
         others: bool,
+        /// With --all: of those that are over the newest alone, so many
+        #[arg(long, value_name = "N", conflicts_with = "history",
+            value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        limit: Option<u32>,
         /// Again whenever something changes; with --json a line for each job that is new, different or gone
-        #[arg(long, short, conflicts_with_all = ["all", "long", "others", "history"])]
+        #[arg(long, short, conflicts_with_all = ["all", "long", "others", "history", "limit"])]
         watch: bool,
         #[command(flatten)]
         past: past::Options,
@@ -394,9 +399,14 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Ps { user, state, name, json, watch: true, .. } => {
             follow::run(&Filter { user, state, name }, json, jobs::print_jobs)
         }
-        Command::Ps { all, user, state, name, long, json, others, .. } => {
+        Command::Ps { all, user, state, name, long, json, others, limit, .. } => {
             let filter = Filter { user, state, name };
-            if long { shares::list(all, &filter) } else { jobs::ps(all, &filter, json, others) }
+            let over = list::Over::of(all, &filter, limit)?;
+            if long {
+                shares::list(over.is_some(), &filter)
+            } else {
+                list::run(over, &filter, (json, others))
+            }
         }
         Command::Top(_) => top::run(),
         Command::Prices { json } => shares::prices(json),

@@ -2,9 +2,13 @@
 //! (`paths::EVENTS`), which `tutti timeline` draws too.
 //!
 //! Called by commands of users. A daemon that `mpiexec` has started leaves when it is not needed; its log
-//! stays, and the next one continues it and its numbers.
+//! stays, and the next one continues it and its numbers. The log is read from its end, and no further than
+//! the [`Bound`] asks for: what a job has come to is known when its submission is found.
 
-use std::collections::BTreeMap;
+mod backwards;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -18,9 +22,12 @@ use tutti_protocol::paths;
 use tutti_protocol::wire::Used;
 
 use crate::requests::{JobId, JobRow, JobState, Terms};
+use backwards::Backwards;
 
-/// The latest jobs of each user in the log are listed, so many.
+/// The latest jobs of each user in the log are listed, so many, where nobody says how many.
 const JOBS_MAX: usize = 1000;
+/// Bytes of the log that are read for them, about.
+const READ_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of a line, at most: no daemon writes longer ones.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 /// Of a job whose daemon ended before it did.
@@ -58,16 +65,85 @@ struct Event {
     restart: Option<Restart>,
 }
 
+/// Part of a line that decides whether the rest of it is looked at.
+#[derive(Deserialize)]
+struct Head<'a> {
+    ms: u64,
+    #[serde(borrow)]
+    event: Cow<'a, str>,
+    job: Option<u64>,
+    uid: Option<u32>,
+}
+
+/// Jobs that are listed, at most, and what is read for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The latest ones of each user.
+    of_user: usize,
+    /// The latest ones of all users.
+    of_all: usize,
+    /// Bytes of each log, from its end, about.
+    read_bytes: u64,
+}
+
+impl Bound {
+    /// The last thousand jobs of each user, wherever in the log they are.
+    pub const WHOLE_LOG: Bound = Bound { of_user: JOBS_MAX, of_all: usize::MAX, read_bytes: u64::MAX };
+
+    /// The last thousand jobs of each user in the newest part of the log.
+    pub const LATELY: Bound = Bound { read_bytes: READ_BYTES_MAX, ..Bound::WHOLE_LOG };
+
+    /// The newest ones of all users together, whatever must be read for them.
+    #[must_use]
+    pub fn newest(of_all: usize) -> Self {
+        Bound { of_user: usize::MAX, of_all, read_bytes: u64::MAX }
+    }
+
+    /// Keeps those of the rows, by number, that are not over or within the bound; whether some are left out.
+    pub fn apply(self, rows: &mut Vec<JobRow>) -> bool {
+        let (mut of_all, mut of_user) = (0, BTreeMap::<u32, usize>::new());
+        let before = rows.len();
+        rows.reverse();
+        rows.retain(|row| {
+            if row.state != JobState::Over {
+                return true;
+            }
+            let of_this = of_user.entry(row.uid).or_default();
+            let is_kept = of_all < self.of_all && *of_this < self.of_user;
+            (of_all, *of_this) = (of_all + 1, *of_this + 1);
+            is_kept
+        });
+        rows.reverse();
+        rows.len() < before
+    }
+}
+
+/// Jobs that are over.
+#[derive(Debug, Default)]
+pub struct Past {
+    /// Rows by number.
+    pub rows: Vec<JobRow>,
+    /// Older ones are left out, or there may be some.
+    pub is_cut: bool,
+}
+
 /// The jobs of all logs of this node ([`paths::histories`]) that are over, by number. With `is_alone` no
 /// daemon has answered.
 pub fn of_node(is_alone: bool) -> Vec<JobRow> {
-    let mut found = BTreeMap::new();
+    newest(is_alone, Bound::WHOLE_LOG, |_| true).rows
+}
+
+/// The newest of them that are wanted.
+pub fn newest(is_alone: bool, bound: Bound, is_wanted: impl Fn(&JobRow) -> bool) -> Past {
+    let (mut found, mut is_cut) = (BTreeMap::new(), false);
     for folder in paths::histories() {
-        for row in rows(&folder, paths::is_left(&folder, is_alone)) {
+        let past = rows(&folder, paths::is_left(&folder, is_alone), bound, &is_wanted);
+        is_cut |= past.is_cut;
+        for row in past.rows {
             found.entry(row.job).or_insert(row);
         }
     }
-    found.into_values().collect()
+    Past { rows: found.into_values().collect(), is_cut }
 }
 
 /// Use of jobs, by number, as far as the logs of this node have it: those of the controller do.
@@ -90,40 +166,118 @@ pub fn of_job(job: JobId, is_alone: bool) -> Option<JobRow> {
     folders.filter_map(|folder| row(&folder, job, paths::is_left(&folder, is_alone))).next()
 }
 
-/// The jobs of the log in a folder that are over, by number, the latest of each user. With `is_alone` no
-/// daemon continues it: then all of them are.
-fn rows(folder: &Path, is_alone: bool) -> Vec<JobRow> {
-    let (mut rows, mut counts) = (all(folder, is_alone), BTreeMap::<u32, usize>::new());
-    rows.iter().for_each(|row| *counts.entry(row.uid).or_default() += 1);
-    rows.retain(|row| {
-        let rest = counts.entry(row.uid).or_default();
-        *rest -= 1;
-        *rest < JOBS_MAX
-    });
-    rows
+/// The jobs of the log in a folder that are over and wanted, by number, as far as the bound has room. With
+/// `is_alone` no daemon continues it: then all of them are over.
+fn rows(folder: &Path, is_alone: bool, bound: Bound, is_wanted: &dyn Fn(&JobRow) -> bool) -> Past {
+    let mut past = Past::default();
+    let Some(mut jobs) = Jobs::open(folder, is_alone, None) else { return past };
+    jobs.read_bytes_max = bound.read_bytes;
+    let (own, mut counts) = (jobs.own, HashMap::<u32, usize>::new());
+    let is_full = |counts: &HashMap<u32, usize>, uid| counts.get(&uid).copied().unwrap_or(0) >= bound.of_user;
+    // Once some are left out, the rest of a user who has as many as are listed is not looked at.
+    while let Some(row) = jobs.next(|head| !(past.is_cut && is_full(&counts, head.uid.unwrap_or(own)))) {
+        if !is_wanted(&row) {
+            continue;
+        }
+        if past.rows.len() >= bound.of_all {
+            past.is_cut = true;
+            break;
+        }
+        if is_full(&counts, row.uid) {
+            past.is_cut = true;
+            continue;
+        }
+        *counts.entry(row.uid).or_default() += 1;
+        past.rows.push(row);
+    }
+    past.is_cut |= jobs.is_cut;
+    past.rows.sort_by_key(|row| row.job);
+    past
 }
 
 /// A job of a log, however long ago it ended; none: the log does not have it.
 fn row(folder: &Path, job: JobId, is_alone: bool) -> Option<JobRow> {
-    all(folder, is_alone).into_iter().find(|row| row.job == job)
+    Jobs::open(folder, is_alone, Some(job.0))?.next(|_| true)
 }
 
-fn all(folder: &Path, is_alone: bool) -> Vec<JobRow> {
-    let own = rustix::process::geteuid().as_raw();
-    let events: Vec<Event> = lines(&folder.join(paths::EVENTS), false).unwrap_or_default();
-    let begun_ms = events.iter().filter(|event| event.event == "begun").map(|event| event.ms).max();
-    let now_ms = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64);
-    let lost_ms = begun_ms.filter(|begun_ms| begun_ms + KNOWN_MS <= now_ms).unwrap_or(0);
-    let mut rows = from_events(events, own);
-    let is_lost = |row: &JobRow| row.state != JobState::Over && (is_alone || row.submitted_ms < lost_ms);
-    for row in rows.iter_mut().filter(|row| is_lost(row)) {
-        (row.state, row.cause) = (JobState::Over, Some(UNKNOWN.into()));
+/// Jobs of a log that are over, from the one that was submitted last to the first.
+#[derive(Debug)]
+struct Jobs {
+    log: Backwards,
+    is_alone: bool,
+    /// The only job that is looked for.
+    only: Option<u64>,
+    /// User of jobs of which the log does not say whose they are.
+    own: u32,
+    now_ms: u64,
+    read_bytes_max: u64,
+    /// Set where that bound has ended it.
+    is_cut: bool,
+    /// Lines about jobs whose submission has not been met, the last one first.
+    later: HashMap<u64, Vec<Vec<u8>>>,
+    /// Jobs whose submission has been met: an older one with the same number is another.
+    met: HashSet<u64>,
+    /// A controller that has begun behind the lines to come knows all jobs that outlived the one before it.
+    is_known: bool,
+}
+
+impl Jobs {
+    fn open(folder: &Path, is_alone: bool, only: Option<u64>) -> Option<Self> {
+        Some(Jobs {
+            log: Backwards::open(&folder.join(paths::EVENTS), false).ok()?,
+            is_alone,
+            only,
+            own: rustix::process::geteuid().as_raw(),
+            now_ms: UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as u64),
+            read_bytes_max: u64::MAX,
+            is_cut: false,
+            later: HashMap::new(),
+            met: HashSet::new(),
+            is_known: false,
+        })
     }
-    rows.retain(|row| row.state == JobState::Over);
-    rows
+
+    /// The next one that is over, of those whose submission is taken.
+    fn next(&mut self, takes: impl Fn(&Head<'_>) -> bool) -> Option<JobRow> {
+        while let Some(line) = self.log.next_line() {
+            if self.log.read_bytes() > self.read_bytes_max {
+                self.is_cut = true;
+                return None;
+            }
+            // A line that was cut off by a full disk or a dead daemon is no reason to show nothing.
+            let Ok(head) = serde_json::from_slice::<Head<'_>>(&line) else { continue };
+            self.is_known |= head.event == "begun" && head.ms.saturating_add(KNOWN_MS) <= self.now_ms;
+            let is_looked_for =
+                |job: &u64| self.only.is_none_or(|only| only == *job) && !self.met.contains(job);
+            let Some(job) = head.job.filter(is_looked_for) else { continue };
+            if head.event != "submitted" {
+                self.later.entry(job).or_default().push(line);
+                continue;
+            }
+            let is_taken = takes(&head);
+            // What is damaged behind its head is no submission: an older one may be it.
+            let Ok(submission) = serde_json::from_slice::<Event>(&line) else { continue };
+            self.met.insert(job);
+            let later = self.later.remove(&job).unwrap_or_default();
+            if let Some(row) = is_taken.then(|| self.row(submission, &later)).flatten() {
+                return Some(row);
+            }
+        }
+        None
+    }
+
+    /// The job of a submission and of the lines behind it, the last one first, if it is over.
+    fn row(&self, submission: Event, later: &[Vec<u8>]) -> Option<JobRow> {
+        let later = later.iter().rev().filter_map(|line| serde_json::from_slice(line).ok());
+        let mut row = from_events(std::iter::once(submission).chain(later), self.own).pop()?;
+        if row.state != JobState::Over && (self.is_alone || self.is_known) {
+            (row.state, row.cause) = (JobState::Over, Some(UNKNOWN.into()));
+        }
+        (row.state == JobState::Over).then_some(row)
+    }
 }
 
-fn from_events(events: Vec<Event>, own: u32) -> Vec<JobRow> {
+fn from_events(events: impl IntoIterator<Item = Event>, own: u32) -> Vec<JobRow> {
     let mut jobs: BTreeMap<u64, JobRow> = BTreeMap::new();
     for event in events {
         let Some(id) = event.job else { continue };
@@ -243,69 +397,4 @@ fn next_line(reader: &mut impl BufRead) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn history_has_jobs_that_are_over_and_what_became_of_them() {
-        let folder = std::env::temp_dir().join(format!("tutti-history-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let old = r#"{"ms":1,"event":"submitted","job":1,"uid":7,"ranks":4,"nodes":["a"],"text":"./x 3"}
-{"ms":2,"event":"started","job":1}
-"#;
-        let new = r#"{"ms":9,"event":"over","job":1,"status":3,"cpu_us":5,"largest_bytes":6,"text":"rank 0 exited with status 3"}
-{"ms":10,"event":"submitted","job":2,"name":"test","nodes":["a"],"text":"./y"}
-{"ms":11,"event":"started","job":2}
-{"ms":12,"event":"submitted","job":3,"nodes":["a"],"text":"./z"}
-{"ms":12,"event":"refused","job":3,"text":"a full disk"}
-{"ms":13,"event":"ov"#;
-        std::fs::write(folder.join("events.jsonl.1"), old).unwrap();
-        std::fs::write(folder.join("events.jsonl"), new).unwrap();
-        let found = rows(&folder, false);
-        assert_eq!(found.len(), 1, "job 2 may run");
-        let one = &found[0];
-        assert_eq!((one.job, one.uid, one.ranks, one.status), (JobId(1), 7, 4, Some(3)));
-        assert_eq!(used_in(&folder), [(JobId(1), Used { cpu_us: 5, largest_bytes: 6 })].into());
-        assert_eq!((one.started_ms, one.ended_ms), (Some(2), Some(9)));
-        assert_eq!(one.cause.as_deref(), Some("rank 0 exited with status 3"));
-        let found = rows(&folder, true);
-        assert_eq!(
-            (found[1].state, found[1].status, found[1].cause.as_deref()),
-            (JobState::Over, None, Some(UNKNOWN))
-        );
-        let begun = r#"{"ms":20,"event":"begun"}"#;
-        let now_ms = UNIX_EPOCH.elapsed().unwrap().as_millis();
-        let lately = format!("{{\"ms\":{now_ms},\"event\":\"begun\"}}");
-        for (line, lost) in [(begun, 2), (&*lately, 1)] {
-            std::fs::write(
-                folder.join("events.jsonl"),
-                format!("{}\n{line}\n", new.replace("\n{\"ms\":13,\"event\":\"ov", "")),
-            )
-            .unwrap();
-            assert_eq!(rows(&folder, false).len(), lost, "{line}");
-        }
-        std::fs::remove_dir_all(&folder).unwrap();
-        assert!(rows(&folder, true).is_empty());
-    }
-
-    #[test]
-    fn history_of_a_user_is_not_pushed_out_by_another() {
-        let folder = std::env::temp_dir().join(format!("tutti-history-of-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let mut log = String::new();
-        for (job, uid) in std::iter::once((1, 7)).chain((2..JOBS_MAX as u64 + 50).map(|job| (job, 8))) {
-            log.push_str(&format!(
-                "{{\"ms\":1,\"event\":\"submitted\",\"job\":{job},\"uid\":{uid},\"text\":\"x\"}}\n\
-                 {{\"ms\":2,\"event\":\"over\",\"job\":{job},\"status\":{}}}\n",
-                job % 2
-            ));
-        }
-        std::fs::write(folder.join(paths::EVENTS), log).unwrap();
-        let found = rows(&folder, false);
-        assert_eq!((found[0].job, found[0].uid, found.len()), (JobId(1), 7, JOBS_MAX + 1));
-        let oldest = row(&folder, JobId(2), false).expect("the log has it");
-        assert_eq!((oldest.uid, oldest.status), (8, Some(0)));
-        assert!(row(&folder, JobId(JOBS_MAX as u64 + 50), false).is_none());
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
-}
+mod tests;

@@ -1,74 +1,21 @@
-//! `tutti ps`: the jobs of the cluster, and of others on this machine.
+//! Jobs of the cluster, and of others on this machine, as a table for people.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
-use serde_json::json;
-use tutti_client::filter::Filter;
 use tutti_client::moments::elapsed;
 use tutti_client::table::aligned;
-use tutti_client::{at, history, others, states, users};
+use tutti_client::{states, users};
 use tutti_os::stderr::escape_control;
 use tutti_protocol::array::{Array, ArrayTask};
-use tutti_protocol::paths;
 use tutti_protocol::public::PublicRow;
 
-use super::answer::{OTHER_VERSION, show};
-use crate::cluster::{self, Answer, FreezeMethod, JobId, JobRow, JobState, Request};
-use crate::stdout;
+use crate::cluster::{FreezeMethod, JobId, JobRow, JobState};
 
 /// Characters of another user's command that are shown, as of one's own.
 const COMMAND_CHARS: usize = 60;
 
-/// Where there is no daemon, nothing runs.
-pub(super) fn ps(all: bool, filter: &Filter, json: bool, with_others: bool) -> Result<ExitCode, String> {
-    let all = all || filter.state.iter().any(|state| state == "over");
-    filter.check()?;
-    // Whoever names a socket or a host means a daemon.
-    let is_at = at::target().is_some();
-    let answer = if (paths::is_named() || is_at) && !all {
-        Some(cluster::request(&Request::Jobs { all })?.0)
-    } else {
-        cluster::request_if_running(&Request::Jobs { all })?
-    };
-    let is_alone = answer.is_none();
-    let mut others = if is_at || json && !with_others { Vec::new() } else { others::jobs() };
-    // One that leaves removes its socket. One that has died leaves it there, and perhaps jobs that run: an
-    // empty table would deny them.
-    let has_died = || paths::socket().exists() || paths::on_demand().join(paths::SOCKET).exists();
-    if is_alone && !all && others.is_empty() && has_died() {
-        cluster::request(&Request::Jobs { all })?;
-    }
-    let mut rows = match answer {
-        None => Vec::new(),
-        Some(Answer::Jobs(rows)) => rows,
-        Some(_) => return Err(OTHER_VERSION.into()),
-    };
-    if all && !is_at {
-        // What the daemon knows of itself is newer.
-        let mut before = history::of_node(is_alone);
-        before.retain(|old| rows.iter().all(|row| row.job != old.job));
-        rows.extend(before);
-        rows.sort_by_key(|row| row.job);
-    }
-    // Root's daemon has listed them already.
-    others.retain(|other| rows.iter().all(|row| (row.uid, row.job.0) != (other.uid, other.job)));
-    rows.retain(|row| filter.takes(states::of(row), &row.name, row.uid));
-    others.retain(|other| filter.takes(states::word(other.state), "", other.uid));
-    if !json {
-        return Ok(stdout::print(Some(print_jobs(&rows, &others)), ""));
-    }
-    let own = rows.iter().map(|row| serde_json::to_value(row).expect("rows are serialisable"));
-    let theirs = others.iter().map(|other| {
-        let mut value = serde_json::to_value(other).expect("rows are serialisable");
-        value["job"] = json!(number_of(other));
-        value
-    });
-    show(&own.chain(theirs).collect::<Vec<_>>(), true, |_| String::new())
-}
-
-/// The number of another user's job: no own number looks like it.
-fn number_of(other: &PublicRow) -> String {
+/// Number of another user's job: no own number looks like it.
+pub(super) fn number_of(other: &PublicRow) -> String {
     format!("{}/{}", users::name(other.uid), other.job)
 }
 
