@@ -250,6 +250,40 @@ fn array_runs_each_task_and_is_over_with_the_last() {
     assert_eq!((refused.code(), refused.stderr.as_str()), (2, line));
 }
 
+/// Starters that a daemon has begun and not buried: its children.
+fn starters(daemon: rustix::process::Pid) -> usize {
+    let daemon = daemon.as_raw_nonzero().to_string();
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let stats = processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+    // Behind the name, which may hold blanks: the state, the parent.
+    let is_its = |stat: &String| {
+        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)) == Some(&daemon)
+    };
+    stats.filter(is_its).count()
+}
+
+/// All tasks of an array have their place at once, and each costs its daemon a fork: others are answered
+/// between two of them, not behind the last one.
+#[test]
+fn array_that_begins_leaves_others_their_answers() {
+    const TASKS: usize = 250;
+    let cluster = Cluster::up("batch-many", 1, &["--slots", "8"]);
+    let daemon = cluster.daemon(0);
+    let tasks = format!("1-{TASKS}");
+    let submit = ["submit", "-o", "none", "--array", &tasks, "-n", "1", "sleep", "1000"];
+    cluster.tutti(&submit).expect_success();
+    let mut seen = Vec::new();
+    await_that("all tasks have begun", || {
+        let before = starters(daemon);
+        cluster.tutti(&["ps"]).expect_success();
+        seen.push((before, starters(daemon)));
+        before >= TASKS
+    });
+    assert!(seen.iter().any(|(before, behind)| *before > 0 && *behind < TASKS), "{seen:?}");
+    cluster.tutti(&["kill", "1"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "1"]).code(), 137);
+}
+
 #[test]
 fn start_rules_keep_a_job_waiting() {
     let cluster = Cluster::up("batch-rules", 3, &[&["--slots", "1"], &SLOWLY_LOST[..]].concat());

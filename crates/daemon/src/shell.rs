@@ -160,7 +160,7 @@ struct Shell {
     /// The user who is served now.
     speaker: Option<u32>,
     starters: HashMap<JobId, Starter>,
-    /// Parts whose prologs run.
+    /// Parts whose starters have not begun.
     preparing: script_runs::Preparations,
     epilogs: epilogs::Epilogs,
     mails: letters::Mails,
@@ -294,6 +294,8 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
             () = until(shell.doors.closed_until()) => {}
             () = until(service::serves_at(&shell.pieces)) => {}
             () = until(shell.unsent_until()) => shell.send_overdue(),
+            // Sockets and tasks are looked at before.
+            () = tokio::task::yield_now(), if shell.preparing.has_due() => {}
             () = alarm.ring(shell.wait()) => {
                 shell.watch_front_ends();
                 shell.core.handle(now(), Event::Tick);
@@ -318,6 +320,8 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
         }
         shell.act();
         shell.serve_users();
+        shell.act();
+        shell.start_due();
         if std::mem::take(&mut shell.has_board_lines) {
             board_socket.hasten();
         }

@@ -1,7 +1,7 @@
 //! Scripts of the keeper that run, each in a group of processes of its own, and the parts of jobs that wait
-//! for one.
+//! for one, or for their turn to begin.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, PipeWriter, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -246,7 +246,7 @@ pub(super) fn in_thread(
     group
 }
 
-/// A part whose prolog runs: what is said to its starter waits.
+/// A part whose prolog runs, or whose starter is due: what is said to its starter waits.
 pub(super) struct Preparation {
     pub(super) number: u64,
     pub(super) launch: Arc<Launch>,
@@ -280,20 +280,51 @@ impl Waiting {
     }
 }
 
-/// Parts whose prologs run.
+impl Preparation {
+    /// Part to whose starter nothing was said yet; `group`: that of its prolog, if it has one.
+    pub(super) fn new(number: u64, launch: Arc<Launch>, described: Job, group: Arc<Group>) -> Self {
+        Preparation { number, launch, described, group, frames: Waiting::default(), record: None }
+    }
+}
+
+/// Parts whose starters have not begun.
 #[derive(Default)]
-pub(super) struct Preparations(HashMap<JobId, Preparation>);
+pub(super) struct Preparations {
+    parts: HashMap<JobId, Preparation>,
+    /// Parts that nothing keeps from beginning, with their numbers, in the order in which they are to begin.
+    due: VecDeque<(JobId, u64)>,
+}
 
 impl Preparations {
-    /// Takes note of a part whose prolog has begun.
+    /// Takes note of a part.
     pub(super) fn begin(&mut self, job: JobId, preparation: Preparation) {
-        self.0.insert(job, preparation);
+        self.parts.insert(job, preparation);
+    }
+
+    /// Lets the part begin when its turn comes; one with another number is another.
+    pub(super) fn put_due(&mut self, job: JobId, number: u64) {
+        self.due.push_back((job, number));
+    }
+
+    /// Whether some are to begin, or have been until they were ended.
+    pub(super) fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// The next one that is to begin.
+    pub(super) fn take_due(&mut self) -> Option<(JobId, Preparation)> {
+        loop {
+            let (job, number) = self.due.pop_front()?;
+            if let Some(preparation) = self.take(job, number) {
+                return Some((job, preparation));
+            }
+        }
     }
 
     /// Keeps what is said to a starter that has not begun; `true`: it was said to one of these. A part to
     /// which too much is said ends.
     pub(super) fn put(&mut self, job: JobId, kind: Kind, number: u32, payload: &[u8]) -> bool {
-        let Some(preparation) = self.0.get_mut(&job) else { return false };
+        let Some(preparation) = self.parts.get_mut(&job) else { return false };
         if kind == Kind::Kill && number != wire::SPARE_FILTERS {
             preparation.group.stop();
         }
@@ -305,7 +336,7 @@ impl Preparations {
 
     /// Keeps what is to be recorded of it; gives it back if the part is none of these.
     pub(super) fn record(&mut self, job: JobId, record: Box<StarterRecord>) -> Option<Box<StarterRecord>> {
-        match self.0.get_mut(&job) {
+        match self.parts.get_mut(&job) {
             Some(preparation) => {
                 preparation.record = Some(record);
                 None
@@ -316,22 +347,22 @@ impl Preparations {
 
     /// Ends a part that is not wanted any more.
     pub(super) fn end(&mut self, job: JobId) {
-        self.0.remove(&job).into_iter().for_each(|preparation| preparation.group.stop());
+        self.parts.remove(&job).into_iter().for_each(|preparation| preparation.group.stop());
     }
 
     /// The daemon ends.
     pub(super) fn end_all(&mut self) {
-        self.0.drain().for_each(|(_, preparation)| preparation.group.stop());
+        self.parts.drain().for_each(|(_, preparation)| preparation.group.stop());
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.parts.is_empty()
     }
 
-    /// The part, if its prolog is the one of this number.
+    /// The part, if it is the one of this number.
     pub(super) fn take(&mut self, job: JobId, number: u64) -> Option<Preparation> {
-        self.0.get(&job).filter(|preparation| preparation.number == number)?;
-        self.0.remove(&job)
+        self.parts.get(&job).filter(|preparation| preparation.number == number)?;
+        self.parts.remove(&job)
     }
 }
 

@@ -1,10 +1,12 @@
-//! Scripts of the keeper around the parts of jobs on this node: the prolog before a starter, the epilog
-//! behind it.
+//! Begin of parts, and scripts of the keeper around them: the prolog before a starter, the epilog behind it.
 //!
 //! ```text
-//! Start --> prolog --ended with status 0--> the starter begins ... is dead --> epilog --> nothing more
-//!             '-- failed, or not over in time: the part ends, the node is drained    '-- failed: drained too
+//! Start --> prolog --ended with status 0--> due --> the starter begins ... is dead --> epilog --> over
+//!             '-- failed, or not over in time: the part ends, the node is drained      '-- failed: the same
 //! ```
+//!
+//! A starter costs a fork and cgroups, some milliseconds, and a scheduler may place a thousand tasks of an
+//! array at once: starters begin in turns of [`START_TURN`], and users are answered between two of them.
 //!
 //! Scripts run as the user of this daemon, who is root or runs his own jobs alone. So a script must be root's
 //! or that user's, and nobody else may change it or a folder above it: else it counts as one that has failed.
@@ -17,22 +19,31 @@
 //! account ([`super::epilogs`]), is not over: whoever ends jobs faster than the node is cleaned waits.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tutti_protocol::wire::{self, Job, Kind};
 
+use super::clock::now;
 use super::epilogs::Buried;
 use super::script_files::Around;
-use super::script_runs::{Preparation, Script, Waiting, in_thread};
+use super::script_runs::{Preparation, Script, in_thread};
 use super::{Event, JobId, Shell, ShellEvent};
 use crate::core::event::StarterEnd;
 use crate::message::Launch;
 use crate::script_runner::{Orphaned, command};
 
+/// Time for which starters are begun, one at least, before sockets, users and the clock are looked at again.
+const START_TURN: Duration = Duration::from_millis(5);
+
 impl Shell {
-    /// Begins a part: its prolog, if there is one, else its starter.
+    /// Begins a part: its prolog, if there is one; else its starter is due.
     pub(super) fn prepare(&mut self, job: JobId, launch: Arc<Launch>, described: Job) {
         let scripts = &self.settings.node.scripts;
-        let Some(prolog) = &scripts.prolog else { return self.start(job, &launch, described) };
+        let Some(prolog) = &scripts.prolog else {
+            let number = self.number();
+            self.preparing.begin(job, Preparation::new(number, launch, described, Arc::default()));
+            return self.preparing.put_due(job, number);
+        };
         let node = &self.settings.node.name;
         let around = Around::new(job, &launch, &described, node);
         let run = |file: &_| command(file, prolog, scripts.most, Orphaned::Killed);
@@ -47,25 +58,44 @@ impl Shell {
                 Arc::default()
             }
         };
-        let (frames, record) = (Waiting::default(), None);
-        self.preparing.begin(job, Preparation { number, launch, described, group, frames, record });
+        self.preparing.begin(job, Preparation::new(number, launch, described, group));
     }
 
-    /// The prolog of a part is over: its starter begins, or the part ends.
+    /// The prolog of a part is over: its starter is due, or the part ends.
     pub(super) fn handle_prepared(
         &mut self,
         job: JobId,
         number: u64,
         result: Result<(), String>,
     ) -> Option<Event> {
-        let Preparation { launch, described, group, frames, record, .. } =
-            self.preparing.take(job, number)?;
-        if group.is_stopped() {
-            let text = "it was killed before its ranks began".into();
-            return Some(Event::StarterGone(job, StarterEnd::Died(text)));
+        let why = match result {
+            Ok(()) => {
+                self.preparing.put_due(job, number);
+                return None;
+            }
+            Err(why) => why,
+        };
+        let is_stopped = self.preparing.take(job, number)?.group.is_stopped();
+        Some(Event::StarterGone(job, if is_stopped { killed_before() } else { StarterEnd::Unprepared(why) }))
+    }
+
+    /// Begins starters that are due, for a while.
+    pub(super) fn start_due(&mut self) {
+        let began = Instant::now();
+        while let Some((job, preparation)) = self.preparing.take_due() {
+            let gone = self.start_prepared(job, preparation);
+            gone.into_iter().for_each(|event| self.core.handle(now(), event));
+            self.act();
+            if began.elapsed() >= START_TURN {
+                break;
+            }
         }
-        if let Err(why) = result {
-            return Some(Event::StarterGone(job, StarterEnd::Unprepared(why)));
+    }
+
+    fn start_prepared(&mut self, job: JobId, preparation: Preparation) -> Option<Event> {
+        let Preparation { launch, described, group, frames, record, .. } = preparation;
+        if group.is_stopped() {
+            return Some(Event::StarterGone(job, killed_before()));
         }
         self.start(job, &launch, described);
         if let Some(record) = record {
@@ -126,4 +156,8 @@ impl Shell {
         }
         gone
     }
+}
+
+fn killed_before() -> StarterEnd {
+    StarterEnd::Died("it was killed before its ranks began".into())
 }
