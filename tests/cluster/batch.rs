@@ -511,7 +511,7 @@ fn ps_filters_by_user_state_and_name() {
         assert_eq!(jobs(words), listed, "{words:?}");
     }
     let wrong = cluster.tutti(&["ps", "--limit", "5"]);
-    assert!(wrong.code() == 1 && wrong.stderr.ends_with("it needs --all\n"), "{wrong}");
+    assert!(wrong.code() == 1 && wrong.stderr.ends_with("it needs --all or --history\n"), "{wrong}");
     let wrong = cluster.tutti(&["ps", "--state", "asleep"]);
     assert!(wrong.code() == 2 && wrong.stderr.lines().count() == 1, "{wrong}");
     let mut command = cluster.command(&["ps"]);

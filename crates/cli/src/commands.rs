@@ -125,9 +125,8 @@ enum Command {
         /// With --json: the jobs of other users' daemons on this machine too, as USER/NUMBER
         #[arg(long, requires = "json")]
         others: bool,
-        /// With --all: of those that are over the newest alone, so many
-        #[arg(long, value_name = "N", conflicts_with = "history",
-            value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        /// With --all or --history: of those that are over the newest alone, so many
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         limit: Option<u32>,
         /// Again whenever something changes; with --json a line for each job that is new, different or gone
         #[arg(long, short, conflicts_with_all = ["all", "long", "others", "history", "limit"])]
@@ -393,8 +392,8 @@ pub fn run(name: &str, arguments: Vec<OsString>) -> ExitCode {
 
 fn perform(command: Command) -> Result<ExitCode, String> {
     match command {
-        Command::Ps { user, state, name, json, past, .. } if past.is_asked() => {
-            past::run(&past, &Filter { user, state, name }, json)
+        Command::Ps { user, state, name, json, limit, past, .. } if past.is_asked() => {
+            past::run(&past, &Filter { user, state, name }, limit, json)
         }
         Command::Ps { user, state, name, json, watch: true, .. } => {
             follow::run(&Filter { user, state, name }, json, jobs::print_jobs)

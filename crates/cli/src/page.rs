@@ -73,6 +73,15 @@ pub fn ask<T: DeserializeOwned>(path: &str) -> Result<T, String> {
     serde_json::from_slice(body?).map_err(|_| format!("the page at {} is of another version", found.address))
 }
 
+/// Text as a part of a question: letters, digits and commas as they are, all else in per cent.
+pub fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b',' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
 /// Body of an answer; the line of a refusal.
 fn body(answer: &[u8]) -> Option<Result<&[u8], String>> {
     let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
@@ -89,6 +98,11 @@ fn body(answer: &[u8]) -> Option<Result<&[u8], String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn question_has_no_letters_with_a_meaning() {
+        assert_eq!(encoded("a b&c=d,\u{e9}"), "a%20b%26c%3Dd,%C3%A9");
+    }
 
     #[test]
     fn page_answer_is_a_body_or_a_refusal() {

@@ -32,24 +32,21 @@ use write::Writer;
 pub const FILE: &str = "history.db";
 /// Mark of our databases ("tuti").
 const APPLICATION: i64 = 0x7475_7469;
-/// Version of the tables.
-const VERSION: i64 = 1;
+/// Version of the tables: the one before has other indices.
+const VERSION: i64 = 2;
 /// A reader, or a copy that is being made, may hold the database for so long.
 const BUSY: Duration = Duration::from_secs(2);
 
+/// Settings of a new database; none of them can be made in a transaction.
+const SETTINGS: &str = "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;";
+
 const TABLES: &str = "
-PRAGMA auto_vacuum = INCREMENTAL;
-PRAGMA journal_mode = WAL;
-BEGIN;
 PRAGMA application_id = 1953854569;
-PRAGMA user_version = 1;
 CREATE TABLE job(job INTEGER PRIMARY KEY, uid INTEGER, name TEXT, command TEXT, ranks INTEGER, nodes TEXT,
   submitted_ms INTEGER, started_ms INTEGER, ended_ms INTEGER, status INTEGER, cause TEXT, cpu_us INTEGER,
   largest_bytes INTEGER);
-CREATE INDEX job_submitted ON job(submitted_ms);
 CREATE TABLE place(job INTEGER, from_ms INTEGER, until_ms INTEGER, rows TEXT, slots TEXT, asked INTEGER,
   served_ms INTEGER);
-CREATE INDEX place_from ON place(from_ms);
 CREATE INDEX place_job ON place(job);
 CREATE TABLE node(node INTEGER PRIMARY KEY, name TEXT UNIQUE);
 CREATE TABLE sample(node INTEGER, at_s INTEGER, alive INTEGER, jobs INTEGER, ranks INTEGER, busy INTEGER,
@@ -58,7 +55,24 @@ CREATE TABLE minute(node INTEGER, at_min INTEGER, seconds INTEGER, jobs REAL, ra
   PRIMARY KEY(node, at_min)) WITHOUT ROWID;
 CREATE TABLE gap(from_ms INTEGER, until_ms INTEGER, why TEXT);
 CREATE TABLE mark(name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID;
-COMMIT;
+";
+
+/// Indices of version 1, made in the same way.
+const INDICES_BEFORE: &str = "
+CREATE INDEX job_submitted ON job(submitted_ms);
+CREATE INDEX place_from ON place(from_ms);
+";
+
+/// Indices in the order of lists, with the end: what was over before a span costs no look at its row. Those
+/// of a database of before are replaced.
+const INDICES: &str = "
+DROP INDEX IF EXISTS job_submitted;
+DROP INDEX IF EXISTS place_from;
+CREATE INDEX job_span ON job(submitted_ms, job, ended_ms);
+CREATE INDEX job_user ON job(uid, submitted_ms, job, ended_ms);
+CREATE INDEX job_name ON job(name, submitted_ms, job, ended_ms);
+CREATE INDEX place_span ON place(from_ms, until_ms);
+PRAGMA user_version = 2;
 ";
 
 /// Bounds of what is kept.
@@ -156,13 +170,18 @@ impl History {
         let (application, version) = (value("application_id")?, value("user_version")?);
         let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))?;
         if (application, version, tables) == (0, 0, 0) {
-            connection.execute_batch(TABLES)?;
+            make(&connection)?;
             return Ok(connection);
         }
         let checked: String = connection.query_row("PRAGMA quick_check(1)", (), |row| row.get(0))?;
-        let is_checked = (application, version) == (APPLICATION, VERSION) && checked == "ok";
-        if is_checked && statements(&connection)? == own_statements()? {
-            return Ok(connection);
+        if application == APPLICATION && checked == "ok" {
+            if version == VERSION && statements(&connection)? == own_statements(INDICES)? {
+                return Ok(connection);
+            }
+            if version == 1 && statements(&connection)? == own_statements(INDICES_BEFORE)? {
+                connection.execute_batch(&format!("BEGIN; {INDICES} COMMIT;"))?;
+                return Ok(connection);
+            }
         }
         drop(connection);
         let (word, why) = match application == APPLICATION && version > VERSION {
@@ -176,7 +195,7 @@ impl History {
         }
         let connection = Connection::open(path)?;
         connection.busy_timeout(BUSY)?;
-        connection.execute_batch(TABLES)?;
+        make(&connection)?;
         Ok(connection)
     }
 
@@ -209,16 +228,21 @@ impl History {
 
     /// Whether an error is the database's own, not one of its disk.
     fn is_damage(&self, error: &rusqlite::Error) -> bool {
-        use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
+        use rusqlite::Error::{
+            FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error,
+        };
         let access = rustix::fs::Access::WRITE_OK;
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => true,
             // A damaged head says that it is written by a later SQLite.
             Some(ErrorCode::ReadOnly) => rustix::fs::access(self.folder.join(FILE), access).is_ok(),
-            // A value of another type than its column's.
+            // A value of another type than its column's, a text that is none.
             _ => matches!(
                 error,
-                InvalidColumnType(..) | IntegralValueOutOfRange(..) | FromSqlConversionFailure(..)
+                InvalidColumnType(..)
+                    | IntegralValueOutOfRange(..)
+                    | FromSqlConversionFailure(..)
+                    | Utf8Error(..)
             ),
         }
     }
@@ -238,6 +262,11 @@ impl History {
     }
 }
 
+/// Makes the tables of an empty database.
+fn make(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!("{SETTINGS} BEGIN; {TABLES} {INDICES} COMMIT;"))
+}
+
 /// Statements that have made the tables of a database.
 fn statements(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let sql =
@@ -245,10 +274,11 @@ fn statements(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     connection.prepare(sql)?.query_map((), |row| row.get(0))?.collect()
 }
 
-/// The same of a new one.
-fn own_statements() -> rusqlite::Result<Vec<String>> {
+/// The same of a new one with these indices.
+fn own_statements(indices: &str) -> rusqlite::Result<Vec<String>> {
     let connection = Connection::open_in_memory()?;
     connection.execute_batch(TABLES)?;
+    connection.execute_batch(indices)?;
     statements(&connection)
 }
 

@@ -59,6 +59,8 @@ const READER_TIME: Duration = Duration::from_secs(30);
 const PIECE_BYTES: usize = 64 << 10;
 /// Jobs of an answer where no limit is given.
 const JOBS_LIMIT: u32 = 1000;
+/// Users, names or states of a question, at most.
+const MEANT_MAX: usize = 100;
 
 /// Files of the page, with their types.
 const FILES: [(&str, &str, &str); 4] = [
@@ -312,13 +314,20 @@ async fn output(State(site): Shared, Path(number): Path<u64>, headers: HeaderMap
     }
 }
 
-/// Span and filter of a question to the history.
+/// Span and filter of a question to the history. A list with more than [`MEANT_MAX`] words is refused.
 #[derive(Debug, Deserialize)]
 struct Asked {
     since_ms: Option<i64>,
     until_ms: Option<i64>,
     /// Users by number, separated by commas.
     uid: Option<String>,
+    /// Names, separated by commas.
+    name: Option<String>,
+    /// States, separated by commas.
+    state: Option<String>,
+    /// Only jobs behind this one of a list: when it was submitted, and its number.
+    behind_ms: Option<i64>,
+    behind_job: Option<i64>,
     limit: Option<u32>,
 }
 
@@ -327,19 +336,36 @@ impl Asked {
         let until_ms = self.until_ms.unwrap_or_else(history::now_ms);
         read::Span { from_ms: self.since_ms.unwrap_or(0).min(until_ms), until_ms }
     }
+
+    /// Jobs that are meant; the name of a list that cannot be read.
+    fn meant(&self) -> Result<read::Meant, &'static str> {
+        let meant = read::Meant {
+            uids: listed(&self.uid, |uid| uid.parse().ok()).ok_or("uid: numbers of users")?,
+            names: listed(&self.name, |name| Some(name.to_owned())).ok_or("name: names of jobs")?,
+            states: listed(&self.state, read::State::of).ok_or("state: waiting, running, over")?,
+            behind: self.behind_ms.map(|ms| (ms, self.behind_job.unwrap_or(i64::MAX))),
+        };
+        Ok(meant)
+    }
+}
+
+/// Words of a list; none: there are too many, or one of them is none.
+fn listed<T>(text: &Option<String>, read: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+    let words = text.iter().flat_map(|text| text.split(','));
+    let found: Vec<T> = words.map(read).collect::<Option<_>>()?;
+    (found.len() <= MEANT_MAX).then_some(found)
 }
 
 async fn jobs(State(site): Shared, Query(asked): Query<Asked>) -> Response {
-    let uids: Result<Vec<u32>, _> =
-        asked.uid.iter().flat_map(|uids| uids.split(',')).map(str::parse).collect();
-    let Ok(uids) = uids else {
-        return plain(StatusCode::BAD_REQUEST, "uid: numbers of users, separated by commas, are expected");
+    let meant = match asked.meant() {
+        Ok(meant) => meant,
+        Err(what) => {
+            let text = format!("{what}, at most {MEANT_MAX} and separated by commas, are expected");
+            return plain(StatusCode::BAD_REQUEST, text);
+        }
     };
-    if uids.len() > 100 {
-        return plain(StatusCode::BAD_REQUEST, "uid: at most 100 users");
-    }
     let (span, limit) = (asked.span(), asked.limit.unwrap_or(JOBS_LIMIT));
-    from_history(&site, move |folder| read::jobs(&folder, span, &uids, limit)).await
+    from_history(&site, move |folder| read::jobs(&folder, span, &meant, limit)).await
 }
 
 async fn timeline(State(site): Shared, Query(asked): Query<Asked>) -> Response {
@@ -348,16 +374,17 @@ async fn timeline(State(site): Shared, Query(asked): Query<Asked>) -> Response {
 }
 
 /// An answer from the database, by a thread that may wait for the disk.
-async fn from_history(
+async fn from_history<T: serde::Serialize>(
     site: &Site,
-    ask: impl FnOnce(PathBuf) -> rusqlite::Result<serde_json::Value> + Send + 'static,
+    ask: impl FnOnce(PathBuf) -> rusqlite::Result<T> + Send + 'static,
 ) -> Response {
     let room = tokio::time::timeout(HEAVY_TIME, Arc::clone(&site.limits.heavy).acquire_owned()).await;
     let Ok(Ok(permit)) = room else {
         return plain(StatusCode::SERVICE_UNAVAILABLE, "the history has too many readers");
     };
     let folder = site.folder.clone();
-    let asked = tokio::task::spawn_blocking(move || ask(folder).map(|value| value.to_string())).await;
+    let text = |answer: T| serde_json::to_string(&answer).expect("answers are serialisable");
+    let asked = tokio::task::spawn_blocking(move || ask(folder).map(text)).await;
     match asked {
         Ok(Ok(text)) => {
             ([(header::CONTENT_TYPE, "application/json")], in_pieces(text, permit)).into_response()

@@ -30,7 +30,7 @@ impl Over {
         }
         match limit {
             None => Ok(None),
-            Some(_) => Err("--limit is about jobs that are over: it needs --all".into()),
+            Some(_) => Err("--limit is about jobs that are over: it needs --all or --history".into()),
         }
     }
 

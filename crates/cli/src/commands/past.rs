@@ -7,12 +7,18 @@ use serde_json::Value;
 use tutti_client::filter::Filter;
 use tutti_client::moments::{self, elapsed, instant};
 use tutti_client::table::aligned;
-use tutti_os::stderr::escape_control;
+use tutti_client::users;
+use tutti_os::stderr::{escape_control, print_line};
 
 use crate::{page, stdout};
 
-/// Jobs that are listed, at most: the newest ones.
-const JOBS_MAX: u32 = 20_000;
+/// Jobs that are listed where no number is given: the newest ones.
+const LIMIT: u32 = 1000;
+/// Jobs that the page is asked for at once, and values of one kind that it looks for.
+const PAGE_MAX: usize = 5000;
+const MEANT_MAX: usize = 100;
+/// States that the history tells apart.
+const STATES: [&str; 3] = ["waiting", "running", "over"];
 
 /// Part of the history that is listed.
 #[derive(Clone, Debug, clap::Args)]
@@ -44,6 +50,8 @@ fn moment(text: &str) -> Result<u64, String> {
 #[derive(Debug, Deserialize)]
 struct Found {
     jobs: Vec<Value>,
+    /// Older ones are left out; a page of release 0.2.0 does not say it.
+    more: Option<bool>,
     gaps: Vec<(u64, Option<u64>, String)>,
 }
 
@@ -73,40 +81,84 @@ struct Times {
 ///
 /// # Errors
 /// When there is no page, or it does not answer; a text for the user.
-pub(super) fn run(options: &Options, filter: &Filter, json: bool) -> Result<ExitCode, String> {
+pub(super) fn run(
+    options: &Options,
+    filter: &Filter,
+    limit: Option<u32>,
+    json: bool,
+) -> Result<ExitCode, String> {
     filter.check()?;
-    let mut path = format!("/api/history?limit={JOBS_MAX}");
-    for (name, value) in [("since_ms", options.since), ("until_ms", options.until)] {
-        path.extend(value.map(|ms| format!("&{name}={ms}")));
-    }
-    let found: Found = page::ask(&path)?;
-    let rows = found.jobs.iter().filter_map(|value| {
-        let row: Row = serde_json::from_value(value.clone()).ok()?;
+    let limit = limit.unwrap_or(LIMIT) as usize;
+    let Found { jobs, more, gaps } = ask(options, filter, limit)?;
+    let rows = jobs.iter().filter_map(|value| {
+        let row = Row::deserialize(value).ok()?;
         let (name, uid) = (row.name.as_deref().unwrap_or_default(), row.uid.unwrap_or(u32::MAX));
         filter.takes(state(&row), name, uid).then_some((row, value))
     });
     let mut rows: Vec<(Row, &Value)> = rows.collect();
     rows.reverse();
+    let rest = more.unwrap_or(jobs.len() >= limit).then(|| rest(jobs.last()));
     if json {
         let values: Vec<&Value> = rows.iter().map(|(_, value)| *value).collect();
         let text = serde_json::to_string_pretty(&values).expect("rows are serialisable") + "\n";
+        rest.iter().for_each(|rest| print_line(format_args!("tutti ps: {rest}")));
         return Ok(stdout::print(Some(text), ""));
     }
     let rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
     let mut text = table(&rows);
-    for (from_ms, until_ms, why) in &found.gaps {
+    for (from_ms, until_ms, why) in &gaps {
         let until = until_ms.map_or_else(|| "now".into(), instant);
         text.push_str(&format!("gap from {} to {until}: {}\n", instant(*from_ms), escape_control(why)));
     }
-    if found.jobs.len() as u32 == JOBS_MAX {
-        text.push_str(&format!("older jobs are left out: --until {} lists them\n", oldest(&rows)));
-    }
+    text.extend(rest.map(|rest| rest + "\n"));
     Ok(stdout::print(Some(text), ""))
 }
 
-fn oldest(rows: &[Row]) -> String {
-    let first = rows.iter().map(|row| row.times.submitted_ms).min();
-    first.map_or_else(|| "MOMENT".into(), |ms| format!("\"{}\"", instant(ms)))
+/// Asks the page for jobs, page by page, until there are so many.
+fn ask(options: &Options, filter: &Filter, limit: usize) -> Result<Found, String> {
+    let mut found = Found { jobs: Vec::new(), more: Some(false), gaps: Vec::new() };
+    let Some(question) = question(options, filter) else { return Ok(found) };
+    loop {
+        let count = (limit - found.jobs.len()).min(PAGE_MAX);
+        let behind = found.jobs.last().map_or_else(String::new, |last| {
+            let number = |name: &str| last[name].as_i64().unwrap_or(0);
+            format!("&behind_ms={}&behind_job={}", number("submitted_ms"), number("job"))
+        });
+        let page: Found = page::ask(&format!("{question}&limit={count}{behind}"))?;
+        let is_last = page.jobs.is_empty() || page.more != Some(true);
+        found.jobs.extend(page.jobs);
+        (found.more, found.gaps) = (page.more, page.gaps);
+        if is_last || found.jobs.len() >= limit {
+            return Ok(found);
+        }
+    }
+}
+
+/// Question to the page: no fewer jobs than the filter takes; none: the history has none of these.
+fn question(options: &Options, filter: &Filter) -> Option<String> {
+    let mut path = "/api/history?".to_owned();
+    for (name, value) in [("since_ms", options.since), ("until_ms", options.until)] {
+        path.extend(value.map(|ms| format!("&{name}={ms}")));
+    }
+    let uids: Option<Vec<String>> =
+        filter.user.iter().map(|user| users::number(user).map(|uid| uid.to_string())).collect();
+    let states: Vec<String> =
+        filter.state.iter().filter(|word| STATES.contains(&word.as_str())).cloned().collect();
+    if states.is_empty() && !filter.state.is_empty() {
+        return None;
+    }
+    for (name, words) in [("uid", uids), ("name", Some(filter.name.clone())), ("state", Some(states))] {
+        let words = words.filter(|words| !words.is_empty() && words.len() <= MEANT_MAX);
+        path.extend(words.map(|words| format!("&{name}={}", page::encoded(&words.join(",")))));
+    }
+    Some(path)
+}
+
+/// Line about the jobs that are left out behind the last one.
+fn rest(last: Option<&Value>) -> String {
+    let until = last.and_then(|last| last["submitted_ms"].as_u64());
+    let until = until.map_or_else(|| "MOMENT".into(), |ms| format!("\"{}\"", instant(ms + 999)));
+    format!("older jobs are left out: --limit lists more, --until {until} those before")
 }
 
 fn state(row: &Row) -> &'static str {

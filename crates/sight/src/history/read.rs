@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tutti_client::users;
 use tutti_os::stderr::escape_control;
@@ -27,53 +28,166 @@ pub struct Span {
     pub until_ms: i64,
 }
 
-/// Jobs that were there in a span, those that were submitted last first.
+/// Jobs that are meant; what is empty leaves all.
+#[derive(Clone, Debug, Default)]
+pub struct Meant {
+    /// Users.
+    pub uids: Vec<u32>,
+    /// Names.
+    pub names: Vec<String>,
+    /// States.
+    pub states: Vec<State>,
+    /// Only those behind this one in the list: its submission, in ms since 1970, and its number.
+    pub behind: Option<(i64, i64)>,
+}
+
+/// State of a job, as far as the history knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Before its start.
+    Waiting,
+    /// Between start and end.
+    Running,
+    /// Behind its end.
+    Over,
+}
+
+impl State {
+    /// State of this name.
+    pub fn of(word: &str) -> Option<Self> {
+        match word {
+            "waiting" => Some(State::Waiting),
+            "running" => Some(State::Running),
+            "over" => Some(State::Over),
+            _ => None,
+        }
+    }
+
+    /// Rows that are in it.
+    fn condition(self) -> &'static str {
+        match self {
+            State::Waiting => "(ended_ms IS NULL AND started_ms IS NULL)",
+            State::Running => "(ended_ms IS NULL AND started_ms IS NOT NULL)",
+            State::Over => "ended_ms IS NOT NULL",
+        }
+    }
+}
+
+impl Meant {
+    /// Further conditions, and the values in them.
+    fn conditions(&self) -> (String, Vec<Sql>) {
+        let mut text = String::new();
+        let mut one_of = |column: &str, count: usize| {
+            if count > 0 {
+                text.push_str(&format!(" AND {column} IN ({})", vec!["?"; count].join(", ")));
+            }
+        };
+        one_of("uid", self.uids.len());
+        one_of("name", self.names.len());
+        if !self.states.is_empty() {
+            let states: Vec<&str> = self.states.iter().map(|state| state.condition()).collect();
+            text.push_str(&format!(" AND ({})", states.join(" OR ")));
+        }
+        let uids = self.uids.iter().map(|uid| Sql::Integer((*uid).into()));
+        let mut values: Vec<Sql> =
+            uids.chain(self.names.iter().map(|name| Sql::Text(name.clone()))).collect();
+        if let Some((submitted_ms, job)) = self.behind {
+            text.push_str(" AND (submitted_ms, job) < (?, ?)");
+            values.extend([submitted_ms, job].map(Sql::Integer));
+        }
+        (text, values)
+    }
+}
+
+/// A job.
+#[derive(Debug, Serialize)]
+pub struct Job {
+    job: Option<i64>,
+    uid: Option<u32>,
+    user: Option<String>,
+    name: Option<String>,
+    command: Option<String>,
+    ranks: Option<i64>,
+    nodes: Vec<String>,
+    submitted_ms: Option<i64>,
+    started_ms: Option<i64>,
+    ended_ms: Option<i64>,
+    status: Option<i64>,
+    cause: Option<String>,
+    cpu_us: Option<i64>,
+    largest_bytes: Option<i64>,
+}
+
+/// Columns of a job, in the order in which [`Job::of`] reads them.
+const JOB: &str = "job, uid, name, command, ranks, nodes, submitted_ms, started_ms, ended_ms, status, cause,
+           cpu_us, largest_bytes";
+
+impl Job {
+    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let text =
+            |at: usize| row.get::<_, Option<String>>(at).map(|text| text.map(|text| escape_control(&text)));
+        let number = |at: usize| row.get::<_, Option<i64>>(at);
+        let uid = row.get::<_, Option<u32>>(1)?;
+        Ok(Job {
+            job: number(0)?,
+            uid,
+            user: uid.map(users::name).map(|name| escape_control(&name)),
+            name: text(2)?,
+            command: text(3)?,
+            ranks: number(4)?,
+            nodes: text(5)?.unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
+            submitted_ms: number(6)?,
+            started_ms: number(7)?,
+            ended_ms: number(8)?,
+            status: number(9)?,
+            cause: text(10)?,
+            cpu_us: number(11)?,
+            largest_bytes: number(12)?,
+        })
+    }
+}
+
+/// From when until when nothing is known, and why.
+type Gap = (i64, Option<i64>, String);
+
+/// A page of jobs.
+#[derive(Debug, Serialize)]
+pub struct Jobs {
+    /// Rows, the one that was submitted last first.
+    jobs: Vec<Job>,
+    /// Set where older ones are left out.
+    more: bool,
+    gaps: Vec<Gap>,
+}
+
+/// Statement for the jobs that are meant, with its values: an index has them in their order, and is read
+/// until there are enough. It gives one more than the limit, which says that there are more.
+pub(super) fn question(span: Span, meant: &Meant, limit: u32) -> (String, Vec<Sql>) {
+    let (conditions, more) = meant.conditions();
+    let sql = format!(
+        "SELECT {JOB} FROM job WHERE submitted_ms <= ? AND coalesce(ended_ms, ?) >= ?{conditions}
+         ORDER BY submitted_ms DESC, job DESC LIMIT ?"
+    );
+    // The index is entered at the first row of the page.
+    let until_ms = meant.behind.map_or(span.until_ms, |(submitted_ms, _)| span.until_ms.min(submitted_ms));
+    let values = [until_ms, i64::MAX, span.from_ms].map(Sql::Integer).into_iter().chain(more);
+    (sql, values.chain([Sql::Integer(i64::from(limit) + 1)]).collect())
+}
+
+/// Jobs that were there in a span, so many at most.
 ///
 /// # Errors
 /// When the history cannot be read.
-pub fn jobs(folder: &Path, span: Span, uids: &[u32], limit: u32) -> rusqlite::Result<Value> {
+pub fn jobs(folder: &Path, span: Span, meant: &Meant, limit: u32) -> rusqlite::Result<Jobs> {
     let connection = reader(folder)?;
-    let marks = vec!["?"; uids.len()].join(", ");
-    let of_users = if uids.is_empty() { String::new() } else { format!("AND uid IN ({marks})") };
-    let sql = format!(
-        "SELECT job, uid, name, command, ranks, nodes, submitted_ms, started_ms, ended_ms, status, cause,
-           cpu_us, largest_bytes FROM job
-         WHERE submitted_ms <= ? AND coalesce(ended_ms, ?) >= ? {of_users}
-         ORDER BY submitted_ms DESC, job DESC LIMIT ?"
-    );
-    let mut values = vec![span.until_ms, i64::MAX, span.from_ms];
-    values.extend(uids.iter().map(|uid| i64::from(*uid)));
-    values.push(i64::from(limit.min(JOBS_MAX)));
+    let limit = limit.min(JOBS_MAX);
+    let (sql, values) = question(span, meant, limit);
     let mut statement = connection.prepare(&sql)?;
-    let rows = statement.query_map(params_from_iter(values), job)?;
-    Ok(json!({
-        "jobs": rows.collect::<rusqlite::Result<Vec<Value>>>()?,
-        "gaps": gaps(&connection, span)?,
-    }))
-}
-
-fn job(row: &Row<'_>) -> rusqlite::Result<Value> {
-    let text =
-        |name: &str| row.get::<_, Option<String>>(name).map(|text| text.map(|text| escape_control(&text)));
-    let number = |name: &str| row.get::<_, Option<i64>>(name);
-    let uid = row.get::<_, Option<u32>>("uid")?;
-    let nodes = text("nodes")?.unwrap_or_default();
-    Ok(json!({
-        "job": number("job")?,
-        "uid": uid,
-        "user": uid.map(users::name).map(|name| escape_control(&name)),
-        "name": text("name")?,
-        "command": text("command")?,
-        "ranks": number("ranks")?,
-        "nodes": nodes.split_whitespace().collect::<Vec<_>>(),
-        "submitted_ms": number("submitted_ms")?,
-        "started_ms": number("started_ms")?,
-        "ended_ms": number("ended_ms")?,
-        "status": number("status")?,
-        "cause": text("cause")?,
-        "cpu_us": number("cpu_us")?,
-        "largest_bytes": number("largest_bytes")?,
-    }))
+    let rows = statement.query_map(params_from_iter(values), Job::of)?;
+    let mut jobs = rows.collect::<rusqlite::Result<Vec<Job>>>()?;
+    let is_cut = jobs.len() > limit as usize;
+    jobs.truncate(limit as usize);
+    Ok(Jobs { jobs, more: is_cut, gaps: gaps(&connection, span)? })
 }
 
 /// One job with its stretches; `null`: the history does not have it.
@@ -82,55 +196,58 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Value> {
 /// When the history cannot be read.
 pub fn one(folder: &Path, id: u64) -> rusqlite::Result<Value> {
     let connection = reader(folder)?;
-    let mut statement = connection.prepare("SELECT * FROM job WHERE job = ?1")?;
-    let Some(mut found) = statement.query_map([id], job)?.next().transpose()? else { return Ok(Value::Null) };
+    let mut statement = connection.prepare(&format!("SELECT {JOB} FROM job WHERE job = ?1"))?;
+    let Some(found) = statement.query_map([id], Job::of)?.next().transpose()? else { return Ok(Value::Null) };
+    let mut found = json!(found);
     let mut statement = connection.prepare("SELECT * FROM place WHERE job = ?1 ORDER BY from_ms LIMIT ?2")?;
     let places = statement.query_map(params![id, JOBS_MAX], place)?;
-    found["places"] = json!(places.collect::<rusqlite::Result<Vec<Value>>>()?);
+    found["places"] = json!(places.collect::<rusqlite::Result<Vec<Place>>>()?);
     Ok(found)
 }
 
-fn place(row: &Row<'_>) -> rusqlite::Result<Value> {
-    let value = |name: &str| row.get::<_, Option<i64>>(name);
-    let text = |name: &str| row.get::<_, String>(name).map(|text| escape_control(&text));
-    Ok(json!([
-        value("job")?,
-        value("from_ms")?,
-        value("until_ms")?,
-        text("rows")?,
-        text("slots")?,
-        value("asked")?,
-        value("served_ms")?,
-    ]))
+/// Job, from, until, rows, slots, share asked, time had.
+type Place = (i64, i64, Option<i64>, String, String, Option<i64>, Option<i64>);
+
+fn place(row: &Row<'_>) -> rusqlite::Result<Place> {
+    let text = |at: usize| row.get::<_, String>(at).map(|text| escape_control(&text));
+    Ok((row.get(0)?, row.get(1)?, row.get(2)?, text(3)?, text(4)?, row.get(5)?, row.get(6)?))
+}
+
+/// Facts for a picture of a span.
+#[derive(Debug, Serialize)]
+pub struct Timeline {
+    #[serde(flatten)]
+    jobs: Jobs,
+    places: Vec<Place>,
+    /// Points of load by node.
+    nodes: BTreeMap<String, Vec<Value>>,
+    from_ms: i64,
+    until_ms: i64,
 }
 
 /// Facts for a picture of a span: jobs, stretches, load of nodes, gaps.
 ///
 /// # Errors
 /// When the history cannot be read.
-pub fn timeline(folder: &Path, span: Span) -> rusqlite::Result<Value> {
+pub fn timeline(folder: &Path, span: Span) -> rusqlite::Result<Timeline> {
     let connection = reader(folder)?;
     let mut statement = connection.prepare(
         "SELECT * FROM place WHERE from_ms <= ?1 AND coalesce(until_ms, ?1) >= ?2
          ORDER BY from_ms DESC LIMIT ?3",
     )?;
     let places = statement.query_map(params![span.until_ms, span.from_ms, JOBS_MAX], place)?;
-    let places = places.collect::<rusqlite::Result<Vec<Value>>>()?;
-    let mut result = jobs(folder, span, &[], JOBS_MAX)?;
-    result["places"] = json!(places);
+    let places = places.collect::<rusqlite::Result<Vec<Place>>>()?;
+    let mut jobs = jobs(folder, span, &Meant::default(), JOBS_MAX)?;
     // Nothing is known of what was before.
     let begun: Option<i64> = connection
         .query_row("SELECT value FROM mark WHERE name = 'begun_ms'", (), |row| row.get(0))
         .optional()?;
-    if let (Some(begun_ms), Some(gaps)) = (begun, result["gaps"].as_array_mut())
-        && begun_ms > span.from_ms
-    {
-        gaps.insert(0, json!([span.from_ms, begun_ms.min(span.until_ms), "the history begins behind this"]));
+    if let Some(begun_ms) = begun.filter(|begun_ms| *begun_ms > span.from_ms) {
+        let until_ms = begun_ms.min(span.until_ms);
+        jobs.gaps.insert(0, (span.from_ms, Some(until_ms), "the history begins behind this".into()));
     }
-    result["nodes"] = json!(load(&connection, span)?);
-    result["from_ms"] = json!(span.from_ms);
-    result["until_ms"] = json!(span.until_ms);
-    Ok(result)
+    let nodes = load(&connection, span)?;
+    Ok(Timeline { jobs, places, nodes, from_ms: span.from_ms, until_ms: span.until_ms })
 }
 
 /// Points of load by node: moment in ms, jobs, ranks, busy thousandths; `null` where the node was lost.
@@ -179,15 +296,12 @@ fn load(connection: &Connection, span: Span) -> rusqlite::Result<BTreeMap<String
     Ok(found)
 }
 
-fn gaps(connection: &Connection, span: Span) -> rusqlite::Result<Vec<Value>> {
+fn gaps(connection: &Connection, span: Span) -> rusqlite::Result<Vec<Gap>> {
     let mut statement = connection.prepare(
         "SELECT from_ms, until_ms, why FROM gap WHERE from_ms <= ?1 AND coalesce(until_ms, ?1) >= ?2
          ORDER BY from_ms LIMIT ?3",
     )?;
-    let gap = |row: &Row<'_>| {
-        let (from_ms, until_ms): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
-        Ok(json!([from_ms, until_ms, row.get::<_, String>(2)?]))
-    };
+    let gap = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     statement.query_map(params![span.until_ms, span.from_ms, GAPS_MAX], gap)?.collect()
 }
 

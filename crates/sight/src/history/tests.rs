@@ -1,10 +1,11 @@
 //! Histories of two jobs that take turns, and of everything that may happen to a database.
 
+use rusqlite::{StatementStatus, params_from_iter};
 use serde_json::json;
 use tutti_client::filter::Filter;
 use tutti_client::report::{Answers, Before};
 
-use super::read::Span;
+use super::read::{Meant, Span, State};
 use super::*;
 use crate::samples;
 
@@ -37,6 +38,16 @@ fn events(lines: &[&str]) -> Vec<Event> {
 
 fn report(answers: &Answers) -> Report {
     Report::new(answers, &Before::default(), &Filter::default())
+}
+
+/// Jobs of a span and a user, with the gaps there.
+fn jobs(folder: &Path, span: Span, uids: &[u32], limit: u32) -> serde_json::Value {
+    let meant = Meant { uids: uids.to_vec(), ..Meant::default() };
+    json!(read::jobs(folder, span, &meant, limit).expect("a history"))
+}
+
+fn picture(folder: &Path, span: Span) -> serde_json::Value {
+    json!(read::timeline(folder, span).expect("a picture"))
 }
 
 fn put(history: &mut History, now_ms: i64, events: &[Event], report: Option<&Report>) -> bool {
@@ -90,17 +101,17 @@ fn history_has_jobs_of_the_log_and_their_rows() {
             (BEGIN_MS + 3000, Some(BEGIN_MS + 3500), "1".to_owned())
         ]
     );
-    let found = read::jobs(&folder.0, ALL, &[7], 10).expect("jobs");
+    let found = jobs(&folder.0, ALL, &[7], 10);
     let job = &found["jobs"][0];
     assert_eq!(
         (job["ended_ms"].as_i64(), job["status"].clone(), job["cause"].clone(), job["cpu_us"].clone()),
         (Some(BEGIN_MS + 3500), json!(3), json!("why"), json!(5)),
         "{found:#}"
     );
-    assert_eq!(read::jobs(&folder.0, ALL, &[8], 10).expect("jobs")["jobs"], json!([]));
+    assert_eq!(jobs(&folder.0, ALL, &[8], 10)["jobs"], json!([]));
     let later = Span { from_ms: BEGIN_MS + 3501, until_ms: ALL.until_ms };
-    assert_eq!(read::jobs(&folder.0, later, &[], 10).expect("jobs")["jobs"], json!([]));
-    let picture = read::timeline(&folder.0, ALL).expect("a picture");
+    assert_eq!(jobs(&folder.0, later, &[], 10)["jobs"], json!([]));
+    let picture = picture(&folder.0, ALL);
     assert_eq!(
         picture["gaps"],
         json!([[0, BEGIN_MS + 1000, "the history begins behind this"]]),
@@ -127,7 +138,7 @@ fn history_shows_gaps() {
     put(&mut history, BEGIN_MS + 62_000, &[], Some(&Report::default()));
     put(&mut history, BEGIN_MS + 63_000, &[], Some(&report(&answers)));
     put(&mut history, BEGIN_MS + 33_000, &[], Some(&report(&answers)));
-    let found = read::jobs(&folder.0, ALL, &[], 1).expect("gaps");
+    let found = jobs(&folder.0, ALL, &[], 1);
     let gaps: Vec<(i64, i64, &str)> = found["gaps"]
         .as_array()
         .expect("gaps")
@@ -200,11 +211,10 @@ fn history_keeps_its_bytes_of_a_day_and_forgets() {
         let jobs: Vec<Event> = (1..=20).map(|job| submitted(batch as u64 * 20 + job, ms)).collect();
         assert!(put(&mut history, ms, &jobs, Some(&report(&answers))));
     }
-    let count =
-        |span: Span| read::jobs(&folder.0, span, &[], 1000).expect("jobs")["jobs"].as_array().map(Vec::len);
+    let count = |span: Span| self::jobs(&folder.0, span, &[], 1000)["jobs"].as_array().map(Vec::len);
     let first = count(ALL).expect("jobs");
     assert!((60..140).contains(&first), "{first} jobs of 400 had room");
-    let found = read::jobs(&folder.0, ALL, &[], 1).expect("gaps");
+    let found = jobs(&folder.0, ALL, &[], 1);
     assert_eq!(found["gaps"][0][2], "the 20000 bytes of the day are used up", "{found:#}");
     // A new day has room again, and the days before yesterday go.
     for day in 1..=4 {
@@ -236,9 +246,168 @@ fn history_that_cannot_be_written_is_a_gap() {
     assert!(history.is_open(), "it is tried again");
     assert_eq!(history.position(), Some(Position { inode: 3, offset: BEGIN_MS as u64 }));
     assert!(put(&mut history, BEGIN_MS + 2000, &many, Some(&report(&answers))));
-    let found = read::jobs(&folder.0, ALL, &[], 1000).expect("jobs");
+    let found = jobs(&folder.0, ALL, &[], 1000);
     assert_eq!(found["jobs"].as_array().map(Vec::len), Some(200));
     assert_eq!(found["gaps"][0][2], "the history could not be written", "{found:#}");
+}
+
+/// Of thousands of jobs those that are meant are found by the database, so that a page of them is whole.
+#[test]
+fn history_lists_jobs_by_user_name_and_state() {
+    let folder = Folder::new("history-meant");
+    let mut history = History::open(&folder.0, BOUNDS);
+    let mut lines = Vec::new();
+    for job in 1..=60_i64 {
+        let ms = BEGIN_MS + job;
+        let name = if job % 3 == 0 { "a b" } else { "" };
+        lines.push(
+            json!({ "ms": ms, "event": "submitted", "job": job, "uid": job % 2, "ranks": 1, "text": "x",
+            "name": name }),
+        );
+        if job > 10 {
+            lines.push(json!({ "ms": ms, "event": "started", "job": job }));
+        }
+        if job > 20 {
+            lines.push(json!({ "ms": ms, "event": "over", "job": job, "status": 0 }));
+        }
+    }
+    let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    assert!(put(&mut history, BEGIN_MS + 100, &events(&lines), None));
+    let of = |uids: &[u32], names: &[&str], states: &[State], limit| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let meant = Meant { uids: uids.to_vec(), names, states: states.to_vec(), behind: None };
+        let found = json!(read::jobs(&folder.0, ALL, &meant, limit).expect("jobs"));
+        let jobs: Vec<i64> =
+            found["jobs"].as_array().expect("jobs").iter().filter_map(|job| job["job"].as_i64()).collect();
+        (jobs.len(), jobs.first().copied(), found["more"] == true)
+    };
+    assert_eq!(of(&[], &[], &[], 100), (60, Some(60), false));
+    assert_eq!(of(&[1], &[], &[], 100), (30, Some(59), false));
+    assert_eq!(of(&[0, 1], &["a b"], &[], 60), (20, Some(60), false));
+    assert_eq!(of(&[], &[], &[State::Waiting], 10), (10, Some(10), false));
+    assert_eq!(of(&[], &[], &[State::Running], 9), (9, Some(20), true));
+    assert_eq!(of(&[1], &["a b", "other"], &[State::Running, State::Waiting], 100), (3, Some(15), false));
+    assert_eq!(of(&[], &[], &[State::Over], 40), (40, Some(60), false));
+    assert_eq!(of(&[7], &[], &[], 40), (0, None, false));
+}
+
+/// Database of so many jobs, each a second behind the one before, of eight users and eight names.
+fn many(folder: &Path, jobs: i64) -> Connection {
+    drop(History::open(folder, BOUNDS));
+    let connection = Connection::open(folder.join(FILE)).expect("a database");
+    connection
+        .execute(
+            "INSERT INTO job WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+             SELECT i, i % 8, 'case ' || (i / 8 % 8), './solve --input case.dat', 4, 'n0 n1', ?2 + i / 2 * 2000,
+               ?2 + i / 2 * 2000 + 10, CASE WHEN i % 1000 = 0 THEN NULL ELSE ?2 + i / 2 * 2000 + 900 END, 0, '',
+               1, 1 FROM n",
+            [jobs, BEGIN_MS],
+        )
+        .expect("jobs");
+    connection
+}
+
+/// Users, names, states, and the index that has them in order.
+type Case = (&'static [u32], &'static [&'static str], &'static [State], &'static str);
+
+const CASES: [Case; 7] = [
+    (&[], &[], &[], "job_span"),
+    (&[3], &[], &[], "job_user"),
+    (&[], &["case 3"], &[], "job_name"),
+    (&[], &[], &[State::Over], "job_span"),
+    (&[], &[], &[State::Running, State::Waiting], "job_span"),
+    (&[3], &["case 3"], &[State::Over], "job_"),
+    (&[1, 3], &["case 1", "case 3"], &[], "job_"),
+];
+
+fn meant_by((uids, names, states, _): Case) -> Meant {
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    Meant { uids: uids.to_vec(), names, states: states.to_vec(), behind: None }
+}
+
+/// Pages of a list take the same however long the history is: an index has the rows in order. The few jobs
+/// that run are found in the index alone.
+#[test]
+fn history_lists_a_page_of_a_hundred_thousand_jobs_by_an_index() {
+    let folder = Folder::new("history-plan");
+    let connection = many(&folder.0, 100_000);
+    let week = Span { from_ms: BEGIN_MS + 50_000_000, until_ms: BEGIN_MS + 90_000_000 };
+    for case in CASES {
+        for (span, behind) in [(ALL, None), (ALL, Some((BEGIN_MS + 60_000_000, 60_000))), (week, None)] {
+            let meant = Meant { behind, ..meant_by(case) };
+            let (sql, values) = read::question(span, &meant, 50);
+            let plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).and_then(|mut plan| {
+                let rows = plan.query_map(params_from_iter(values.clone()), |row| row.get::<_, String>(3))?;
+                rows.collect::<rusqlite::Result<Vec<String>>>()
+            });
+            let plan = plan.expect("a plan").join("; ");
+            assert!(plan.contains(&format!("USING INDEX {}", case.3)), "{case:?}: {plan}");
+            let is_one = case.0.len().max(case.1.len()) < 2;
+            assert!(!is_one || !plan.contains("B-TREE"), "{case:?}: {plan}");
+            let mut statement = connection.prepare(&sql).expect("a statement");
+            let began = std::time::Instant::now();
+            let rows = statement.query_map(params_from_iter(values), |row| row.get::<_, i64>(0));
+            let rows: Vec<i64> = rows.expect("rows").map(|row| row.expect("a row")).collect();
+            let steps = statement.get_status(StatementStatus::VmStep);
+            println!("{plan}: {} rows, {steps} steps, {} us", rows.len(), began.elapsed().as_micros());
+            assert!(rows.len() >= 50, "{case:?}: {} rows", rows.len());
+            // A few steps a row that is given; for those that run, a few a row of the index.
+            let bound = if case.2.contains(&State::Running) || !is_one { 2_000_000 } else { 50_000 };
+            assert!(steps < bound, "{case:?}: {steps} steps, {plan}");
+        }
+    }
+}
+
+#[test]
+fn history_pages_are_the_whole_list() {
+    let folder = Folder::new("history-pages");
+    drop(many(&folder.0, 1000));
+    let listed = |meant: &Meant, limit| {
+        let found = json!(read::jobs(&folder.0, ALL, meant, limit).expect("a history"));
+        let key = |job: &serde_json::Value| {
+            (job["submitted_ms"].as_i64().expect("ms"), job["job"].as_i64().expect("a job"))
+        };
+        let keys: Vec<(i64, i64)> = found["jobs"].as_array().expect("jobs").iter().map(key).collect();
+        (keys, found["more"] == true)
+    };
+    for case in CASES {
+        let (all, is_cut) = listed(&meant_by(case), read::JOBS_MAX);
+        assert!(!is_cut && !all.is_empty(), "{case:?}");
+        let (mut pages, mut behind) = (Vec::new(), None);
+        loop {
+            let (page, is_cut) = listed(&Meant { behind, ..meant_by(case) }, 7);
+            behind = page.last().copied();
+            pages.extend(page);
+            if !is_cut {
+                break;
+            }
+        }
+        assert_eq!(pages, all, "{case:?}");
+    }
+}
+
+/// A database of before has other indices: it gets the new ones, and keeps what it has.
+#[test]
+fn history_of_the_version_before_is_taken_over() {
+    let folder = Folder::new("history-before");
+    let path = folder.0.join(FILE);
+    let before = Connection::open(&path).expect("a database");
+    before
+        .execute_batch(&format!("{SETTINGS} {TABLES} {INDICES_BEFORE} PRAGMA user_version = 1;"))
+        .expect("tables");
+    let job = "INSERT INTO job(job, uid, submitted_ms) VALUES (4, 7, 1000000000000)";
+    before.execute_batch(job).expect("a job");
+    drop(before);
+    for _ in 0..2 {
+        let mut history = History::open(&folder.0, BOUNDS);
+        assert!(put(&mut history, BEGIN_MS, &[], None));
+        assert_eq!(jobs(&folder.0, ALL, &[7], 10)["jobs"][0]["job"], 4);
+    }
+    assert!(!folder.0.join("history.damaged.db").exists());
+    let now = Connection::open(&path).expect("a database");
+    assert_eq!(statements(&now).expect("statements"), own_statements(INDICES).expect("statements"));
+    assert_eq!(now.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)), Ok(VERSION));
 }
 
 #[test]
@@ -262,15 +431,17 @@ fn history_answers_with_ten_thousand_jobs() {
     let bytes = read::bytes(&folder.0);
     assert!(bytes < 20 << 20, "{bytes} bytes");
     let began = std::time::Instant::now();
-    let all = read::jobs(&folder.0, ALL, &[], read::JOBS_MAX).expect("a history");
+    let all = jobs(&folder.0, ALL, &[], read::JOBS_MAX);
     let jobs_ms = began.elapsed().as_millis();
     assert_eq!(all["jobs"].as_array().map(Vec::len), Some(JOBS as usize));
     assert_eq!(all["jobs"][0]["job"], JOBS, "the newest first");
-    let few = read::jobs(&folder.0, ALL, &[], 100).expect("a history");
-    assert_eq!(few["jobs"].as_array().map(Vec::len), Some(100));
+    assert_eq!(all["more"], false);
+    let few = jobs(&folder.0, ALL, &[], 100);
+    assert_eq!((few["jobs"].as_array().map(Vec::len), &few["more"]), (Some(100), &json!(true)));
+    assert_eq!((&few["jobs"][0], &few["jobs"][99]["job"]), (&all["jobs"][0], &json!(JOBS - 99)));
     let span = Span { from_ms: BEGIN_MS, until_ms: BEGIN_MS + 600_000 };
     let began = std::time::Instant::now();
-    let picture = read::timeline(&folder.0, span).expect("a history");
+    let picture = picture(&folder.0, span);
     println!("{bytes} bytes, {jobs_ms} ms for all jobs, {} ms for a picture", began.elapsed().as_millis());
     assert_eq!(picture["jobs"].as_array().map(Vec::len), Some(JOBS as usize));
     assert_eq!(read::one(&folder.0, 5000).expect("a history")["status"], 0);
@@ -347,9 +518,14 @@ fn history_begins_anew_behind_tables_and_values_that_are_not_its_own() {
         assert_eq!(aside.exists(), is_aside, "{change}");
     }
     // The head of one that a later SQLite writes.
-    let mut later = bytes;
+    let mut later = bytes.clone();
     later[18] = 3;
     check_begun(&folder.0, &later, "a later SQLite's");
+    // A statement that is no text.
+    let mut garbled = bytes;
+    let at = garbled.windows(8).position(|part| part == b"why TEXT").expect("the statement of a table");
+    garbled[at] = 0xff;
+    check_begun(&folder.0, &garbled, "a statement that is no text");
 }
 
 /// All of it, what a crash has left in its log too; where its other name is taken it stays as it is.
@@ -394,7 +570,7 @@ fn history_leaves_out_events_with_numbers_that_have_no_room() {
     ];
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     assert!(put(&mut history, BEGIN_MS, &events(&lines), None));
-    let found = read::jobs(&folder.0, ALL, &[], 10).expect("jobs");
+    let found = jobs(&folder.0, ALL, &[], 10);
     assert_eq!((found["jobs"].as_array().map(Vec::len), &found["jobs"][0]["job"]), (Some(1), &json!(6)));
     assert!(found["jobs"][0]["ranks"].is_null() && found["jobs"][0]["ended_ms"].is_i64(), "{found:#}");
 }
