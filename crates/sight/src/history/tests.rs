@@ -55,6 +55,13 @@ fn put(history: &mut History, now_ms: i64, events: &[Event], report: Option<&Rep
     history.record(&Entry { now_ms, pause_ms: 1000, events, position, is_lost: false, report })
 }
 
+/// Record that comes when it was to come, long behind the one before.
+fn put_later(history: &mut History, now_ms: i64) {
+    let (position, pause_ms) = (Some(Position { inode: 3, offset: now_ms as u64 }), keep::EVERY_MS);
+    let entry = Entry { now_ms, pause_ms, events: &[], position, is_lost: false, report: None };
+    assert!(history.record(&entry));
+}
+
 /// From, until, rows, slots of the stretches of a job.
 fn places(folder: &Path, job: u64) -> Vec<(i64, Option<i64>, String)> {
     let found = read::one(folder, job).expect("a history");
@@ -160,6 +167,93 @@ fn history_shows_gaps() {
     assert_eq!(places(&folder.0, 1)[0].1, Some(BEGIN_MS));
 }
 
+/// Jobs of before, of while the clock was set back by an hour, and of behind: each is there in a span that
+/// has it, none ends before it began, and the hour that came twice is a gap.
+#[test]
+fn history_keeps_jobs_in_order_where_the_clock_is_set_back() {
+    let folder = Folder::new("history-clock");
+    let mut history = History::open(&folder.0, BOUNDS);
+    let hour_ms = 3_600_000;
+    // Job 1 runs all the time, 2 is over before, 3 waits through it, 4 is of behind.
+    let (begin, back) = (BEGIN_MS + hour_ms, BEGIN_MS + 10_000);
+    let line = |ms: i64, event: &str, job: u64| match event {
+        "submitted" => json!({ "ms": ms, "event": event, "job": job, "uid": 7, "ranks": 2, "text": "x" }),
+        "over" => json!({ "ms": ms, "event": event, "job": job, "status": 0 }),
+        _ => json!({ "ms": ms, "event": event, "job": job }),
+    };
+    let take = |lines: &[serde_json::Value]| -> Vec<Event> {
+        lines.iter().map(|line| serde_json::from_value(line.clone()).expect("an event")).collect()
+    };
+    let mut answers = samples::answers(begin as u64, [0, 0]);
+    let before = take(&[
+        line(begin, "submitted", 1),
+        line(begin + 10, "started", 1),
+        line(begin + 20, "submitted", 2),
+        line(begin + 30, "started", 2),
+        line(begin + 40, "over", 2),
+        line(begin + 50, "submitted", 3),
+    ]);
+    answers.jobs.retain(|row| row.job.0 == 1);
+    assert!(put(&mut history, begin + 1000, &before, Some(&report(&answers))));
+    assert!(put(&mut history, begin + 2000, &[], Some(&report(&answers))));
+    let behind =
+        take(&[line(back, "started", 3), line(back + 10, "over", 3), line(back + 20, "submitted", 4)]);
+    assert!(put(&mut history, back + 1000, &behind, Some(&report(&answers))));
+    answers.jobs.clear();
+    let ends =
+        take(&[line(back + 1500, "over", 1), line(back + 1600, "started", 4), line(back + 1700, "over", 4)]);
+    assert!(put(&mut history, back + 2000, &ends, Some(&report(&answers))));
+    let found = jobs(&folder.0, ALL, &[], 10);
+    assert_eq!(found["gaps"], json!([[back + 1000, begin + 2000, "the clock was set back"]]), "{found:#}");
+    let times: Vec<(i64, i64, i64, i64)> = found["jobs"]
+        .as_array()
+        .expect("jobs")
+        .iter()
+        .map(|job| {
+            let of = |name: &str| job[name].as_i64().expect("a time");
+            (of("job"), of("submitted_ms"), of("started_ms"), of("ended_ms"))
+        })
+        .collect();
+    assert!(times.iter().all(|(_, from, start, end)| from <= start && start <= end), "{times:?}");
+    let numbers: Vec<i64> = times.iter().map(|job| job.0).collect();
+    assert_eq!(numbers, [3, 2, 1, 4], "by when they were submitted, as the clock said");
+    let in_span = |from_ms: i64, until_ms: i64| -> Vec<i64> {
+        let found = jobs(&folder.0, Span { from_ms, until_ms }, &[], 10);
+        found["jobs"].as_array().expect("jobs").iter().filter_map(|job| job["job"].as_i64()).collect()
+    };
+    assert_eq!(in_span(begin, begin + 2000), [3, 2, 1]);
+    assert_eq!(in_span(back, back + 2000), [4]);
+    let of_first = places(&folder.0, 1);
+    assert!(
+        of_first.iter().all(|(from, until, _)| until.is_some_and(|until| until >= *from)),
+        "{of_first:?}"
+    );
+}
+
+/// A clock that is two months ahead for a few seconds: what it takes for old is not old.
+#[test]
+fn history_loses_nothing_where_the_clock_jumps_ahead_and_back() {
+    let folder = Folder::new("history-ahead");
+    let mut history = History::open(&folder.0, BOUNDS);
+    let line = format!(r#"{{"ms":{BEGIN_MS},"event":"submitted","job":1,"uid":7,"ranks":2,"text":"x"}}"#);
+    let over = format!(r#"{{"ms":{},"event":"over","job":1,"status":0}}"#, BEGIN_MS + 900);
+    assert!(put(&mut history, BEGIN_MS + 1000, &events(&[&line, &over]), None));
+    let ahead = BEGIN_MS + 2 * BOUNDS.keep_ms;
+    (0..5).for_each(|second| assert!(put(&mut history, ahead + second * 1000, &[], None)));
+    (7..12).for_each(|second| assert!(put(&mut history, BEGIN_MS + second * 1000, &[], None)));
+    let found = jobs(&folder.0, ALL, &[], 10);
+    assert_eq!((found["jobs"].as_array().map(Vec::len), &found["jobs"][0]["job"]), (Some(1), &json!(1)));
+    let gaps = json!([
+        [BEGIN_MS + 1000, ahead, "the history was not being written"],
+        [BEGIN_MS + 7000, ahead + 4000, "the clock was set back"]
+    ]);
+    assert_eq!(found["gaps"], gaps);
+    // What is really old goes, as soon as the clock has gone on for a while.
+    assert!(put(&mut history, ahead, &[], None));
+    put_later(&mut history, ahead + keep::EVERY_MS);
+    assert_eq!(jobs(&folder.0, ALL, &[], 10)["jobs"], json!([]));
+}
+
 #[test]
 fn history_sets_aside_what_it_cannot_use() {
     let folder = Folder::new("history-aside");
@@ -220,8 +314,9 @@ fn history_keeps_its_bytes_of_a_day_and_forgets() {
     for day in 1..=4 {
         let ms = today_ms + day * day_ms;
         assert!(put(&mut history, ms, &[submitted(1000 + day as u64, ms)], Some(&report(&answers))));
+        put_later(&mut history, ms + keep::EVERY_MS);
     }
-    assert_eq!(count(ALL), Some(3), "of the last two days and this moment");
+    assert_eq!(count(ALL), Some(2), "of the last two days");
 }
 
 #[test]

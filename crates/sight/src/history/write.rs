@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tutti_client::report::{Job, Node, Report};
+use tutti_os::stderr::print_line;
 
 use super::keep;
 use super::{Bounds, Entry};
@@ -119,12 +120,22 @@ impl Writer {
         let now_ms = entry.now_ms;
         // A clock that was set back ends nothing before it began.
         let is_first = state.seen_ms == 0;
+        let is_away = !is_first && now_ms.saturating_sub(state.seen_ms) > AWAY_MS + entry.pause_ms;
+        let is_set_back = now_ms.saturating_add(AWAY_MS) < state.seen_ms;
         if let Some(from_ms) = failed_ms {
             put_gap(&transaction, from_ms, Some(now_ms), "the history could not be written")?;
-        } else if !is_first && now_ms.saturating_sub(state.seen_ms) > AWAY_MS + entry.pause_ms {
+        } else if is_away {
             put_gap(&transaction, state.seen_ms, Some(now_ms), "the history was not being written")?;
-        } else if now_ms + AWAY_MS < state.seen_ms {
+        } else if is_set_back {
             put_gap(&transaction, now_ms, Some(state.seen_ms), "the clock was set back")?;
+            let seconds = state.seen_ms.saturating_sub(now_ms) / 1000;
+            print_line(format_args!(
+                "tutti-sight: the clock was set back by {seconds} s: the time that comes again is a gap"
+            ));
+        }
+        if is_away || is_set_back {
+            // A clock that has jumped may jump back: what it takes for old stays for a while.
+            state.tidied_ms = now_ms;
         }
         if entry.is_lost {
             let from_ms = if is_first { now_ms } else { state.seen_ms };
@@ -215,7 +226,8 @@ impl Budget {
     }
 }
 
-/// Takes a line of the log. One that is read twice changes nothing.
+/// Takes a line of the log. One that is read twice changes nothing. Where the clock was set back meanwhile a
+/// job starts at its submission at the earliest, and ends at its start: else no span would have it.
 fn put_event(transaction: &Transaction<'_>, event: &Event, budget: &mut Budget) -> rusqlite::Result<()> {
     // A damaged line may have numbers for which a database has no room.
     let number = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok());
@@ -255,15 +267,15 @@ fn put_event(transaction: &Transaction<'_>, event: &Event, budget: &mut Budget) 
         }
         "started" => {
             transaction
-                .prepare_cached("UPDATE job SET started_ms = ?2 WHERE job = ?1")?
+                .prepare_cached("UPDATE job SET started_ms = max(?2, submitted_ms) WHERE job = ?1")?
                 .execute(params![job, ms])?;
         }
         "over" => {
             budget.spent += text.len() as i64;
             transaction
                 .prepare_cached(
-                    "UPDATE job SET ended_ms = ?2, status = ?3, cause = ?4, cpu_us = ?5, largest_bytes = ?6
-                     WHERE job = ?1",
+                    "UPDATE job SET ended_ms = max(?2, coalesce(started_ms, submitted_ms)), status = ?3,
+                       cause = ?4, cpu_us = ?5, largest_bytes = ?6 WHERE job = ?1",
                 )?
                 .execute(params![
                     job,
