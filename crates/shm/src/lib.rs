@@ -39,6 +39,7 @@ pub mod opened;
 pub mod peers;
 #[cfg(not(loom))]
 pub mod phases;
+pub mod piece_ring;
 #[cfg(not(loom))]
 pub mod published;
 #[cfg(any(test, not(loom)))]
