@@ -1,7 +1,7 @@
 //! Partitioned communication (MPI chapter 4): a message whose parts the sender declares ready one by one.
 //!
 //! ```text
-//! Psend_init  --- INTRODUCTION: number of the first partition, how many, bytes of each --->  Precv_init
+//! Psend_init  --- INTRODUCTION: number of the first partition, how many, bytes of each, ring -> Precv_init
 //! Pready(i)   --- PARTITION first + i, once for each start --->                              Start, Parrived
 //! ```
 //!
@@ -13,10 +13,12 @@
 //! (`Engine::introduce_partitions`).
 //!
 //! Small partitions are gathered: those that are ready travel as one message, a piece, which says what it has
-//! (`engine/pieces.rs`). Both sides know from the bytes of the sender's partitions that it is so.
+//! (`engine/pieces.rs`). Both sides know from the bytes of the sender's partitions that it is so. Inside a
+//! node they go through a ring that the sender makes and the introduction names
+//! (`request/partition/ring.rs`).
 //!
-//! A freeze or a stop leaves behind what it leaves of ordinary messages: each partition or piece is
-//! one.
+//! A freeze or a stop leaves behind what it leaves of ordinary messages: each partition or piece is one, or a
+//! record in the ring.
 
 use core::ffi::c_int;
 
@@ -26,15 +28,20 @@ use crate::abi::*;
 use crate::collective::schedule::Schedule;
 use crate::comm::{Channel, Comms};
 use crate::datatype::{Data, Types};
+use crate::engine::Engine;
 use crate::engine::message::{Message, Mode};
 use crate::engine::partitions::checked_partition;
 use crate::error::{Error, Result, check};
 use crate::progress::Progress;
 use crate::request::Named;
+use crate::request::partition::ring::{End, RING_BYTES};
 use crate::request::partition::{Matching, Partitioned, Side};
 
-/// An introduction in a message: first, partitions, bytes (low, high).
-const INTRODUCTION_BYTES: usize = size_of::<[u32; 4]>();
+/// An introduction in a message: first, partitions, bytes (low, high), and, if there is a ring, where it is
+/// (low, high).
+const INTRODUCTION_BYTES: usize = size_of::<[u32; 6]>();
+/// A send of fewer partitions has no ring.
+const RING_PARTITIONS_MIN: usize = 16;
 
 /// The arguments of `MPI_Psend_init` and `MPI_Precv_init`.
 #[derive(Clone, Copy, Debug)]
@@ -84,8 +91,8 @@ pub fn prepare_send(
     let (made, context) = partitioned(comms, types, arguments, Side::sender(first))?;
     let numbers = if made.is_gathered() { 1 } else { made.partitions };
     *next = first.wrapping_add(numbers as u32);
-    let bytes = made.partition_bytes();
-    let words = [first, made.partitions as u32, bytes as u32, (bytes as u64 >> 32) as u32];
+    let bytes = made.partition_bytes() as u64;
+    let words = [first, made.partitions as u32, bytes as u32, (bytes >> 32) as u32, 0, 0];
     let introduction = made.peer.map(|to| Introductory { to, context, tag: made.tag, words });
     Ok((made, introduction))
 }
@@ -96,16 +103,49 @@ pub struct Introductory {
     to: u32,
     context: u32,
     tag: i32,
-    words: [u32; 4],
+    words: [u32; 6],
 }
 
 impl Introductory {
+    /// Names the ring of the send.
+    pub fn name_ring(&mut self, offset: u64) {
+        [self.words[4], self.words[5]] = [offset as u32, (offset >> 32) as u32];
+    }
+
     /// The message, whose data are in this value.
     pub fn message(&mut self) -> Message {
-        let Introductory { to, context, tag, .. } = *self;
-        let buffer = Buffer::contiguous(self.words.as_mut_ptr().cast(), INTRODUCTION_BYTES);
+        let Introductory { to, context, tag, words } = *self;
+        // Ranks of other nodes, which get no ring, may have a library that knows of none.
+        let bytes = if words[4..] == [0; 2] { size_of::<[u32; 4]>() } else { INTRODUCTION_BYTES };
+        let buffer = Buffer::contiguous(self.words.as_mut_ptr().cast(), bytes);
         Message { to, context, tag, buffer, mode: Mode::Standard }
     }
+}
+
+/// Gives a prepared send of many small partitions to a rank of this node a ring, if there can be one: where
+/// it is.
+pub fn open_ring(call: &mut impl Progress, made: &mut Partitioned) -> Option<u64> {
+    let (to, Side::Sender { first, .. }) = (made.peer?, &made.side) else { return None };
+    if made.partitions < RING_PARTITIONS_MIN || !made.is_gathered() {
+        return None;
+    }
+    let first = *first;
+    let ring = match call.engine_mut().take_ring(to, first) {
+        Some(ring) => ring,
+        None if !call.engine().may_make_ring(to) => return None,
+        None => {
+            let range = call.rank().arena()?.allocate(RING_BYTES as u64)?;
+            let Ok(memory) = call.engine().job.map(range) else {
+                // Nothing was written there, so nothing is lost if no hole can be made.
+                let _ = call.rank().arena()?.free(range);
+                return None;
+            };
+            call.engine_mut().make_ring(to, first, memory)
+        }
+    };
+    let offset = ring.offset();
+    made.pieces.ring = Some(Box::new(End::Out(ring)));
+    Some(offset)
 }
 
 /// Prepares a partitioned receive (4.2.1), and what is awaited from its sender.
@@ -135,6 +175,8 @@ impl Awaited {
     pub fn schedule(self, receive: MPI_Request) -> Schedule {
         let mut schedule = Schedule::new(self.context, self.tag);
         let words = schedule.memory(INTRODUCTION_BYTES);
+        // SAFETY: as many bytes, aligned to 16. One that names no ring is shorter.
+        unsafe { words.cast::<[u32; 6]>().write([0; 6]) };
         schedule.receive(self.from, Buffer::contiguous(words, INTRODUCTION_BYTES));
         schedule.await_all();
         schedule.introduce(receive, words.cast());
@@ -154,14 +196,20 @@ pub fn has_arrived(call: &mut impl Progress, request: MPI_Request, partition: c_
         Named::Null => return Ok(true),
         Named::FinishedSend => return Err(wrong()),
     };
-    call.look();
-    let engine = call.engine();
-    let made = engine.partitioned(index).ok_or_else(wrong)?;
-    let i = checked_partition(partition, made.partitions)?;
-    if made.is_sender() {
-        return Err(wrong());
+    let is_there = |engine: &Engine| {
+        let made = engine.partitioned(index).filter(|made| !made.is_sender()).ok_or_else(wrong)?;
+        let i = checked_partition(partition, made.partitions)?;
+        Ok(!made.active || made.peer.is_none() || made.has_arrived(i, &engine.requests))
+    };
+    if is_there(call.engine())? {
+        return Ok(true);
     }
-    Ok(!made.active || made.peer.is_none() || made.has_arrived(i, &engine.requests))
+    call.engine_mut().read_ring_now(index);
+    if is_there(call.engine())? {
+        return Ok(true);
+    }
+    call.look();
+    is_there(call.engine())
 }
 
 #[cfg(test)]

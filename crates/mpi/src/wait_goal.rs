@@ -278,6 +278,12 @@ impl Description<'_, '_> {
                 }
                 let partitions = engine.partitioned(index).into_iter().flat_map(Partitioned::under_way);
                 self.put_some(engine.pending_parts(index).chain(partitions));
+                if let Some(made) = engine.partitioned(index)
+                    && let Some((peer, tag, context)) = made.wait_at_ring()
+                {
+                    let what = if made.is_sender() { What::Send } else { What::Receive };
+                    self.put(Wait { what, peer: peer as i32, tag, context, ..Wait::other(0, false) });
+                }
                 self.report.put_unless_since(before);
                 return;
             }

@@ -106,7 +106,7 @@ static void many(int partitions, int theirs, int elements)
     free(list);
 }
 
-/* Partitions that come while the receiver sleeps in a wait, one by one: each wakes it. */
+/* Partitions that come while the receiver sleeps in a wait, one by one: the last wakes it. */
 static void slowly(void)
 {
     enum { PARTITIONS = 5 };
@@ -131,14 +131,57 @@ static void slowly(void)
     MPI_Request_free(&request);
 }
 
-/* The first partition is seen before the second one is ready, which the sender makes so only when it has been told. */
-static void early(void)
+/* More sends at once to one rank than have memory of their own in common with it, each partition ready by itself, more than that
+ * memory holds. The receiver has started none of them when the first start is over for the sender, and sleeps meanwhile. */
+static void one_by_one(void)
 {
-    int data[2] = {-1, -1};
+    enum { SENDS = 6, PARTITIONS = 5000, TIMES = 2 };
+    static long data[SENDS][PARTITIONS];
+    MPI_Request request[SENDS];
+    for (int time = 0; time < TIMES; time++) {
+        for (int k = 0; k < SENDS; k++) {
+            if (rank == 0)
+                MPI_Psend_init(data[k], PARTITIONS, 1, MPI_LONG, 1, ONE, MPI_COMM_WORLD, MPI_INFO_NULL, &request[k]);
+            else
+                MPI_Precv_init(data[k], PARTITIONS, 1, MPI_LONG, 0, ONE, MPI_COMM_WORLD, MPI_INFO_NULL, &request[k]);
+        }
+        for (int round = 0; round < 3; round++) {
+            int wrong = 0;
+            for (int k = 0; k < SENDS; k++)
+                for (int i = 0; i < PARTITIONS; i++)
+                    data[k][i] = rank == 0 ? 1000003L * (round + k) + i : -1;
+            if (rank == 0) {
+                MPI_Startall(SENDS, request);
+                for (int i = 0; i < PARTITIONS; i++)
+                    for (int k = 0; k < SENDS; k++)
+                        MPI_Pready(i, request[k]);
+                MPI_Send(NULL, 0, MPI_BYTE, 1, TWO, MPI_COMM_WORLD);
+            } else {
+                MPI_Recv(NULL, 0, MPI_BYTE, 0, TWO, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                MPI_Startall(SENDS, request);
+                for (int k = 0; round == 1 && k < SENDS; k++)
+                    await(request[k], PARTITIONS - 1);
+            }
+            MPI_Waitall(SENDS, request, MPI_STATUSES_IGNORE);
+            for (int k = 0; k < SENDS; k++)
+                for (int i = 0; i < PARTITIONS; i++)
+                    wrong += data[k][i] != 1000003L * (round + k) + i;
+            CHECK(wrong == 0);
+        }
+        for (int k = 0; k < SENDS; k++)
+            MPI_Request_free(&request[k]);
+    }
+}
+
+/* The first of two partitions is seen before the second one is ready, which the sender makes so only when it has been told. */
+static void early(int elements)
+{
+    int *data = malloc(2 * sizeof *data * (size_t)elements), wrong = 0, flag = 1;
     MPI_Request request;
+    for (int i = 0; i < 2 * elements; i++)
+        data[i] = rank == 0 ? i + 5 : -1;
     if (rank == 0) {
-        data[0] = 5, data[1] = 6;
-        MPI_Psend_init(data, 2, 1, MPI_INT, 1, TWO, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+        MPI_Psend_init(data, 2, elements, MPI_INT, 1, TWO, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
         MPI_Start(&request);
         MPI_Pready(0, request);
         MPI_Recv(NULL, 0, MPI_BYTE, 1, TWO, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -146,20 +189,24 @@ static void early(void)
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         MPI_Request_free(&request);
     } else if (rank == 1) {
-        int flag = 1;
-        MPI_Precv_init(data, 2, 1, MPI_INT, 0, TWO, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+        MPI_Precv_init(data, 2, elements, MPI_INT, 0, TWO, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
         MPI_Start(&request);
         await(request, 0);
-        CHECK(data[0] == 5);
+        for (int i = 0; i < elements; i++)
+            wrong += data[i] != i + 5;
+        CHECK(wrong == 0);
         MPI_Parrived(request, 1, &flag);
         CHECK(!flag);
         MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
         CHECK(!flag);
         MPI_Send(NULL, 0, MPI_BYTE, 0, TWO, MPI_COMM_WORLD);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
-        CHECK(data[1] == 6);
+        for (int i = elements; i < 2 * elements; i++)
+            wrong += data[i] != i + 5;
+        CHECK(wrong == 0);
         MPI_Request_free(&request);
     }
+    free(data);
 }
 
 /* Three of the same tag match in the order in which they are made, whatever the order of their starts; ordinary messages of that
@@ -382,13 +429,14 @@ int main(int argc, char **argv)
             cut(from, 1 - from, 300000, 5, 4);
         }
         slowly();
+        one_by_one();
         many(30000, 30000, 1);
         many(3000, 20, 50);
         many(300, 7, 700);
         /* MPICH 5.0.2 sends nothing before all partitions are ready. */
-        if (is_tutti())
-            early();
         if (is_tutti()) {
+            early(1);
+            early(16384);
             none(0, 1, 0, 0);
             none(1, 0, 0, 2);
             none(0, 1, 2, 0);

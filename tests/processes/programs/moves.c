@@ -161,8 +161,42 @@ static void expect_refusal(int status, const char *text) {
     expect_refusal_of("localhost", status, text);
 }
 
+enum { PARTS = 40 };
+
+/* A send of many small partitions that is over for its rank, and freed. */
+static void send_partitions(long *parts) {
+    MPI_Request request;
+    for (int i = 0; i < PARTS; i++)
+        parts[i] = 100 + i;
+    MPI_Psend_init(parts, PARTS, 1, MPI_LONG, 0, 9, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    MPI_Start(&request);
+    MPI_Pready_range(0, PARTS - 1, request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Request_free(&request);
+}
+
+static void receive_partitions(long *parts) {
+    MPI_Request request;
+    MPI_Precv_init(parts, PARTS, 1, MPI_LONG, 1, 9, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Request_free(&request);
+    for (int i = 0; i < PARTS; i++)
+        WANT(parts[i] == 100 + i, "partition %d is %ld", i, parts[i]);
+}
+
+static int is_one_node(void) {
+    MPI_Comm node;
+    int ranks;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &ranks);
+    MPI_Comm_free(&node);
+    return ranks == size;
+}
+
 static void refused(void) {
     int number = 0, zero = 0;
+    long parts[PARTS] = {0};
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Comm comm, inter, part;
     MPI_Group group;
@@ -212,6 +246,13 @@ static void refused(void) {
     expect_refusal(TUTTI_ERR_BUSY, "rank 1 has a message of MPI_Mprobe");
     if (rank == 1)
         MPI_Mrecv(&number, 1, MPI_INT, &message, &status);
+    if (is_one_node()) {
+        if (rank == 1)
+            send_partitions(parts);
+        expect_refusal(TUTTI_ERR_BUSY, "rank 1 has sent partitions that are not received");
+        if (rank == 0)
+            receive_partitions(parts);
+    }
     MPI_Win_allocate(64, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
     expect_refusal(TUTTI_ERR_BUSY, "rank 0 has a window");
     MPI_Win_free(&win);

@@ -1,6 +1,6 @@
 //! MPI chapter 4: partitioned point-to-point communication.
 
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
 
 use crate::abi::*;
 use crate::comm::HasComms;
@@ -8,6 +8,8 @@ use crate::datatype::Data;
 use crate::datatype::HasTypes;
 use crate::error::{Result, check};
 use crate::partitioned::{self, Arguments};
+use crate::process;
+use crate::process::entry::{continue_after, outside};
 use crate::progress::Progress;
 use crate::request::persistent::HasPersistents;
 
@@ -24,8 +26,11 @@ pub(super) fn send(
     let mut next = *call.next_partition();
     let prepared = partitioned::prepare_send(call.comms(), call.types(), arguments, &mut next);
     *call.next_partition() = next;
-    let (made, introduction) = prepared?;
+    let (mut made, introduction) = prepared?;
     if let Some(mut introduction) = introduction {
+        if let Some(offset) = partitioned::open_ring(call, &mut made) {
+            introduction.name_ring(offset);
+        }
         call.engine_mut().send_copied(introduction.message());
     }
     Ok(call.engine_mut().keep_partitioned(made))
@@ -48,6 +53,22 @@ pub(super) fn receive(
         call.engine_mut().release(request);
     }
     Ok(handle)
+}
+
+/// Declares one partition ready: the usual case at once, any other, wrong arguments included, as
+/// [`declare_range`] does.
+#[inline(always)]
+pub(super) fn declare_one(name: &'static CStr, partition: c_int, request: MPI_Request) -> c_int {
+    let mut entered = process::enter_running();
+    if let Some(guard) = &mut entered
+        && guard.engine.try_declare_next(request, partition)
+    {
+        return MPI_SUCCESS;
+    }
+    // Where there is none the process is not running, or it is being checked.
+    let entered = entered.or_else(|| crate::check::enter_call(name));
+    let Some(guard) = entered else { return outside(name) };
+    continue_after(guard, name, MPI_COMM_NULL, |guard| declare_range(guard, partition, partition, request))
 }
 
 /// Declares partitions `low` to `high` ready, both included.

@@ -60,7 +60,7 @@ pub(super) enum Step {
     AwaitAll,
     Copy { from: Buffer, to: Buffer },
     Name { comm: MPI_Comm, contexts: *const u32, members: Vec<u32> },
-    Introduce { receive: MPI_Request, words: *const [u32; 4] },
+    Introduce { receive: MPI_Request, words: *const [u32; 6] },
     Combine { reducer: Rc<Reducer>, input: *const u8, inout: *mut u8, count: usize },
     Compare(Rc<Exchange>),
     Task(RefCell<Task>),
@@ -152,7 +152,7 @@ impl Schedule {
 
     /// Tells a partitioned receive of its sender, which then has introduced itself in this memory of the
     /// schedule.
-    pub fn introduce(&mut self, receive: MPI_Request, words: *const [u32; 4]) {
+    pub fn introduce(&mut self, receive: MPI_Request, words: *const [u32; 6]) {
         self.steps.push(Step::Introduce { receive, words });
     }
 

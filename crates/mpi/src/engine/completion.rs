@@ -234,6 +234,10 @@ pub fn outcome_error(outcome: &Outcome, capacity: usize) -> Error {
             ),
         ),
         MPI_ERR_PROC_ABORTED => Error::new(MPI_ERR_PROC_ABORTED, LOST),
+        MPI_ERR_NO_MEM => Error::new(
+            MPI_ERR_NO_MEM,
+            "there is no address space for the memory that the sender shares (ulimit -v)",
+        ),
         class => Error::new(class, "the operation failed"),
     }
 }

@@ -50,6 +50,7 @@ mod owned;
 mod pace;
 pub mod partitions;
 mod peer;
+mod piece_rings;
 mod pieces;
 mod remote;
 mod remote_client;
@@ -395,6 +396,9 @@ impl Engine {
         if !self.copying.is_empty() {
             moved |= self.advance_copies();
         }
+        if !self.pieces.looked_at.is_empty() {
+            moved |= self.progress_rings();
+        }
         if self.remote.is_some() {
             moved |= self.progress_remote(hint.is_some_and(|peer| self.peers.has(peer)));
         }
@@ -529,6 +533,7 @@ impl Engine {
     /// let them go on by itself.
     pub fn owes(&self) -> bool {
         !self.copying.is_empty()
+            || self.has_unwritten_pieces()
             || self.peers.iter().any(|peer| !peer.backlog.is_empty() || !peer.streams.is_empty())
             || self.remote.as_deref().is_some_and(Remote::owes)
             || self.guests.as_deref().is_some_and(Guestbook::owes)
@@ -537,6 +542,7 @@ impl Engine {
     /// Whether this process still owes others something: messages that are not yet in their rings.
     pub fn is_flushed(&self) -> bool {
         self.peers.iter().all(|peer| !peer.owes())
+            && !self.has_unwritten_pieces()
             && self.remote.as_deref().is_none_or(Remote::is_flushed)
             && self.guests.as_deref().is_none_or(Guestbook::is_flushed)
     }

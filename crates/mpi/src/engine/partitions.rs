@@ -11,6 +11,7 @@ use crate::abi::*;
 use crate::error::{Error, Result, check};
 use crate::handle::NONE;
 use crate::request::extra::Extra;
+use crate::request::partition::ring::{End, RingIn};
 use crate::request::partition::{Introduction, Partitioned, Side};
 use crate::request::{Named, Outcome, Request, RequestKind, Started, WhenDone};
 
@@ -26,11 +27,20 @@ impl Engine {
 
     /// The sender of a partitioned receive has introduced itself; a receive that is freed by now does not
     /// mind.
-    pub fn introduce_partitions(&mut self, receive: MPI_Request, words: [u32; 4]) {
+    pub fn introduce_partitions(&mut self, receive: MPI_Request, words: [u32; 6]) {
         let Some(index) = self.requests.index(receive.0) else { return };
+        let [first, partitions, ..] = words;
+        let [bytes, ring] = [2, 4].map(|at| u64::from(words[at]) | u64::from(words[at + 1]) << 32);
+        let ring = match ring {
+            0 => None,
+            offset => {
+                let end = self.map_ring(offset).map(|memory| End::In(RingIn::new(memory, first)));
+                Some(Box::new(end.unwrap_or(End::Lost)))
+            }
+        };
         let Some(made) = self.partitioned_mut(index) else { return };
-        let [first, partitions, low, high] = words;
-        let bytes = (u64::from(low) | u64::from(high) << 32) as usize;
+        let bytes = bytes as usize;
+        made.pieces.ring = ring;
         made.side = Side::Receiver(Some(Introduction { first, partitions: partitions as usize, bytes }));
         if made.active {
             self.post_partitions(index);
@@ -47,6 +57,7 @@ impl Engine {
             .filter_map(|partition| made.tag_of(partition))
             .collect();
         if is_gathered {
+            self.refuse_lost_ring(index, from);
             self.receive_pieces(index, from, tags[0]);
             return;
         }
@@ -59,6 +70,20 @@ impl Engine {
             })
             .collect();
         self.partitioned_mut(index).expect("receives do not change it").under_way = posted;
+    }
+
+    /// A receive whose sender has a ring that could not be mapped gets nothing.
+    fn refuse_lost_ring(&mut self, index: u32, from: u32) {
+        let made = self.partitioned_mut(index).expect("the caller has looked");
+        if !matches!(made.pieces.ring.as_deref(), Some(End::Lost)) {
+            return;
+        }
+        made.pieces.is_broken = true;
+        let mut failed =
+            Request::new(RequestKind::Receive, Buffer::empty(), made.context, from as i32, made.tag);
+        (failed.error, failed.done) = (MPI_ERR_NO_MEM, true);
+        let failed = self.requests.insert(failed);
+        self.partitioned_mut(index).expect("as above").under_way.push(failed);
     }
 
     /// Starts a partitioned operation (4.2.1).
@@ -144,8 +169,8 @@ impl Engine {
     /// The user lets go of it; what is under way goes on.
     pub fn release_partitioned(&mut self, index: u32) {
         let made = self.partitioned_mut(index).expect("the caller has looked");
-        if made.pieces.awaited != NONE {
-            // The next pieces of a message follow this one ([`super::pieces`]), and then it goes.
+        if made.pieces.awaited != NONE || made.pieces.is_looked_at {
+            // More pieces follow ([`super::pieces`]), and then it goes.
             self.requests.get_mut(index).when_done = WhenDone::Free;
             return;
         }
@@ -154,6 +179,7 @@ impl Engine {
                 self.release(part);
             }
         }
+        self.put_ring_back(index);
         self.requests.free(index);
     }
 
@@ -165,7 +191,7 @@ impl Engine {
         if let Named::Inactive(index) = self.named_request(request)?
             && let Some(made) = self.partitioned_mut(index)
         {
-            made.whole = whole;
+            made.replace_whole(whole);
         }
         Ok(())
     }

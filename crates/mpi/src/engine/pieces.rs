@@ -16,7 +16,7 @@ use crate::attached::Owned;
 use crate::handle::NONE;
 use crate::request::extra::Extra;
 use crate::request::partition::pieces::PIECE_BYTES_MAX;
-use crate::request::{Request, RequestKind, Started, WhenDone};
+use crate::request::{Request, RequestKind, Started};
 
 /// A piece travels inside the envelope ring.
 const _: () = assert!(PIECE_BYTES_MAX <= INLINE_BYTES_MAX);
@@ -24,19 +24,20 @@ const _: () = assert!(PIECE_BYTES_MAX <= INLINE_BYTES_MAX);
 impl Engine {
     /// Sends what is ready of a partitioned send to `to`.
     pub(super) fn send_pieces(&mut self, owner: u32, to: u32, tag: i32) {
+        if self.partitioned(owner).is_some_and(|made| made.pieces.ring.is_some()) {
+            self.write_pieces(owner, to, tag);
+            return;
+        }
         loop {
             let made = self.partitioned(owner).expect("the caller has looked");
             if made.pieces.set.count() == 0 {
                 return;
             }
-            if let Some(&last) = made.under_way.last()
-                && !made.is_all_ready()
-                && !self.requests.get(last).done
-            {
+            let context = made.context;
+            if let Some(last) = self.unfinished_part(owner) {
                 self.await_piece(owner, last);
                 return;
             }
-            let context = made.context;
             let mut memory = std::mem::take(&mut self.pieces.memory);
             if memory.is_empty() {
                 memory = vec![0; PIECE_BYTES_MAX].into_boxed_slice();
@@ -61,8 +62,20 @@ impl Engine {
         }
     }
 
+    /// The last message of a send that is not all ready, if that still waits: what gets ready is gathered
+    /// until it has left.
+    pub(super) fn unfinished_part(&self, owner: u32) -> Option<u32> {
+        let made = self.partitioned(owner)?;
+        let last = made.under_way.last().copied()?;
+        (!made.is_all_ready() && !self.requests.get(last).done).then_some(last)
+    }
+
     /// Posts the receive of the next message of a partitioned receive.
     pub(super) fn receive_pieces(&mut self, owner: u32, from: u32, tag: i32) {
+        if self.partitioned(owner).is_some_and(|made| made.pieces.ring.is_some()) {
+            self.read_pieces(owner, from, tag);
+            return;
+        }
         loop {
             let made = self.partitioned_mut(owner).expect("the caller has looked");
             let Some(buffer) = made.next_place() else { return };
@@ -79,7 +92,7 @@ impl Engine {
 
     /// An operation goes on when this request is done. One that waits for another goes on when that is
     /// followed up, though it may be done by now, and then waits for this one.
-    fn await_piece(&mut self, owner: u32, index: u32) {
+    pub(super) fn await_piece(&mut self, owner: u32, index: u32) {
         let made = self.partitioned_mut(owner).expect("the caller has looked");
         if made.pieces.awaited == NONE {
             made.pieces.awaited = index;
@@ -89,7 +102,7 @@ impl Engine {
     }
 
     /// A message of a receive has come.
-    fn take_message(&mut self, owner: u32, index: u32) {
+    pub(super) fn take_message(&mut self, owner: u32, index: u32) {
         let request = self.requests.get(index);
         let (error, bytes) = (request.error, request.bytes);
         let made = self.partitioned_mut(owner).expect("the caller has looked");
@@ -124,9 +137,6 @@ impl Engine {
             self.take_message(owner, done);
             self.receive_pieces(owner, peer, tag);
         }
-        let made = self.partitioned(owner).expect("as above");
-        if self.requests.get(owner).when_done == WhenDone::Free && made.pieces.awaited == NONE {
-            self.release_partitioned(owner);
-        }
+        self.release_if_over(owner);
     }
 }

@@ -15,30 +15,32 @@ const SMALL: usize = 8;
 const A: usize = 0;
 const B: usize = 1;
 
-/// Ranks 0 and 1 (and 2, if asked for) of one node, each with its engine.
-pub(super) struct World(pub Vec<Engine>);
+/// Ranks 0 and 1 (and 2, if asked for) of one node, each with its engine, and their segment.
+pub(super) struct World(pub Vec<Engine>, pub Segment);
 
 pub(super) fn world(ranks: u32) -> World {
     let geometry = Geometry { world_ranks: ranks, local_ranks: ranks, cores: 64, ..Geometry::default() };
     let first = Segment::create(geometry).expect("a segment");
-    let engines = (0..ranks).map(|local_rank| {
-        let descriptor = first.descriptor().try_clone_to_owned().expect("dup");
-        let segment = Segment::open(descriptor).expect("our own segment");
-        Engine::new(
-            Job::enter(Place {
-                segment,
-                page: None,
-                local_rank,
-                starter: None,
-                network: None,
-                remark: None,
-                spawned: None,
-            }),
-            None,
-            None,
-        )
-    });
-    World(engines.collect())
+    let engines: Vec<Engine> = (0..ranks)
+        .map(|local_rank| {
+            let descriptor = first.descriptor().try_clone_to_owned().expect("dup");
+            let segment = Segment::open(descriptor).expect("our own segment");
+            Engine::new(
+                Job::enter(Place {
+                    segment,
+                    page: None,
+                    local_rank,
+                    starter: None,
+                    network: None,
+                    remark: None,
+                    spawned: None,
+                }),
+                None,
+                None,
+            )
+        })
+        .collect();
+    World(engines, first)
 }
 
 fn pattern(bytes: usize, seed: u8) -> Vec<u8> {

@@ -18,6 +18,7 @@ pub(super) fn of(process: &Process) -> Option<String> {
         (comms.port_tasks() > 0, "has opened a port (MPI_Open_port)"),
         (engine.may_have_guests(), "has been connected to another launch"),
         (engine.extracted() > 0, "has a message of MPI_Mprobe that no MPI_Mrecv has taken"),
+        (engine.has_unread_pieces(), "has sent partitions that are not received (MPI_Precv_init, MPI_Start)"),
     ];
     let first = first.into_iter().find(|(holds, _)| *holds).map(|(_, what)| what.to_owned());
     first

@@ -1,6 +1,7 @@
 //! The state of a partitioned message (MPI 4). What calls do with it: [`crate::partitioned`].
 
 pub(crate) mod pieces;
+pub(crate) mod ring;
 mod set;
 
 use core::cell::Cell;
@@ -33,6 +34,8 @@ pub struct Partitioned {
     pub(crate) whole: Buffer,
     /// How many partitions this side has.
     pub(crate) partitions: usize,
+    /// Bytes of each of them.
+    each: usize,
     pub(crate) side: Side,
     /// Started and not completed.
     pub(crate) active: bool,
@@ -92,6 +95,7 @@ impl Partitioned {
     /// An inactive operation.
     pub(crate) fn new(peer: Option<u32>, matching: Matching, whole: Buffer, partitions: usize) -> Self {
         let Matching { context, tag, rank, side } = matching;
+        let each = whole.bytes.checked_div(partitions).unwrap_or(0);
         Partitioned {
             peer,
             context,
@@ -99,6 +103,7 @@ impl Partitioned {
             rank,
             whole,
             partitions,
+            each,
             side,
             active: false,
             under_way: Vec::new(),
@@ -144,7 +149,7 @@ impl Partitioned {
     /// Whether the sender's partitions travel in pieces; false where it is not known.
     pub(crate) fn is_gathered(&self) -> bool {
         match &self.side {
-            Side::Sender { .. } => are_gathered(self.partition_bytes()),
+            Side::Sender { .. } => are_gathered(self.each),
             Side::Receiver(sender) => sender.is_some_and(|sender| are_gathered(sender.bytes)),
         }
     }
@@ -178,10 +183,10 @@ impl Partitioned {
     /// Whether everything has been sent or received.
     pub fn is_done(&self, requests: &Slab<Request>) -> bool {
         let started = match &self.side {
-            Side::Sender { .. } => self.is_all_ready() && self.pieces.awaited == NONE,
-            Side::Receiver(Some(sender)) if self.is_gathered() => {
-                self.pieces.is_broken || self.pieces.set.count() >= sender.partitions
+            Side::Sender { .. } => {
+                self.is_all_ready() && self.pieces.awaited == NONE && self.pieces.set.count() == 0
             }
+            Side::Receiver(Some(_)) if self.is_gathered() => self.has_all_pieces(),
             Side::Receiver(sender) => sender.is_some_and(|sender| self.under_way.len() == sender.partitions),
         };
         if self.peer.is_none() || !started {
@@ -195,6 +200,13 @@ impl Partitioned {
         let ended = ended + self.under_way[ended..].iter().take_while(has_ended).count();
         self.ended.set(ended);
         ended == self.under_way.len()
+    }
+
+    /// The other side, the tag and the context of a started operation that waits at its ring, which has no
+    /// request for that.
+    pub(crate) fn wait_at_ring(&self) -> Option<(u32, c_int, u32)> {
+        let waits = self.active && self.pieces.is_looked_at;
+        Some((self.peer.filter(|_| waits)?, self.tag, self.context))
     }
 
     /// Outcome for the user's status when it is done.
@@ -213,13 +225,24 @@ impl Partitioned {
     }
 
     /// Bytes of one partition of this side.
+    #[inline(always)]
     pub(crate) fn partition_bytes(&self) -> usize {
-        self.whole.bytes.checked_div(self.partitions).unwrap_or(0)
+        self.each
+    }
+
+    /// Says how the data lie from now on.
+    pub(crate) fn replace_whole(&mut self, whole: Buffer) {
+        self.each = whole.bytes.checked_div(self.partitions).unwrap_or(0);
+        self.whole = whole;
     }
 
     /// The sender's partitions that overlap one of ours. All sides have the same number of bytes, so
     /// fractions can be compared.
+    #[inline]
     pub(crate) fn overlapping(&self, partition: usize, of_sender: usize) -> std::ops::Range<usize> {
+        if of_sender == self.partitions {
+            return partition..partition + 1;
+        }
         partition * of_sender / self.partitions..((partition + 1) * of_sender).div_ceil(self.partitions)
     }
 }

@@ -1,4 +1,5 @@
-//! Small partitions travel in pieces: what is ready is sent as records of partitions that lie side by side.
+//! Small partitions travel in pieces: what is ready is sent as records of partitions that lie side by side,
+//! in messages, or through a ring inside a node ([`super::ring`]).
 //!
 //! ```text
 //! message of a piece:  first, how many, their data; first, how many, their data; ...
@@ -8,9 +9,12 @@
 use core::ops::Range;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
+use std::rc::Rc;
 
 use tutti_datatype::Buffer;
+use tutti_shm::arena::Mapping;
 
+use super::ring::{BULK, DATA_BYTES_MAX, End, Record, RingOut, WORD_BYTES};
 use super::set::PartitionSet;
 use super::{Introduction, Partitioned, Side};
 use crate::engine::numbered::Spread;
@@ -22,8 +26,6 @@ pub(crate) const PIECE_BYTES_MAX: usize = 2048;
 const RECORD_BYTES: usize = size_of::<[u32; 2]>();
 /// Partitions up to this many bytes travel in pieces: a piece has room for one at least.
 const GATHERED_BYTES_MAX: usize = PIECE_BYTES_MAX - RECORD_BYTES;
-/// The data of a record are a message of their own, the next one. No number of partitions is that large.
-const BULK: u32 = 1 << 31;
 
 /// State that is kept for all operations.
 #[derive(Debug, Default)]
@@ -32,6 +34,14 @@ pub(crate) struct PieceBook {
     pub(crate) owners: HashMap<u32, u32, BuildHasherDefault<Spread>>,
     /// Memory for the next piece to be sent.
     pub(crate) memory: Box<[u8]>,
+    /// Rings that no send has, with the ranks that read them.
+    pub(crate) idle: Vec<(u32, RingOut)>,
+    /// How many rings there are to a rank.
+    pub(crate) made: HashMap<u32, u32, BuildHasherDefault<Spread>>,
+    /// Memory of the rings of others, by offset.
+    pub(crate) mapped: HashMap<u64, Rc<Mapping>>,
+    /// Operations that wait for something in their ring: each progress looks there.
+    pub(crate) looked_at: Vec<u32>,
 }
 
 /// State of a side that gathers.
@@ -43,6 +53,12 @@ pub(crate) struct Pieces {
     pub(crate) awaited: u32,
     /// The receiver can get no more.
     pub(crate) is_broken: bool,
+    /// The ring of a send to this node, which it keeps over its starts.
+    pub(crate) ring: Option<Box<End>>,
+    /// Each progress looks at the ring.
+    pub(crate) is_looked_at: bool,
+    /// Sender: the ring had no room for what is ready, and the receiver has been rung.
+    pub(crate) is_full: bool,
     /// Receiver: where a piece arrives.
     memory: Box<[u8]>,
     /// Receiver: partitions whose data are the next message.
@@ -55,6 +71,9 @@ impl Default for Pieces {
             set: PartitionSet::default(),
             awaited: NONE,
             is_broken: false,
+            ring: None,
+            is_looked_at: false,
+            is_full: false,
             memory: Box::default(),
             bulk: None,
         }
@@ -75,6 +94,26 @@ pub(crate) fn are_gathered(partition_bytes: usize) -> bool {
     partition_bytes <= GATHERED_BYTES_MAX
 }
 
+/// Fate of a run that was to be written.
+#[derive(Debug)]
+pub(crate) enum Written {
+    /// The ring has no room for it.
+    Full,
+    /// Partitions with their data.
+    Data,
+    /// Partitions, whose data are to be sent.
+    Bulk(Buffer),
+}
+
+/// Outcome of a look into a ring.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    /// Whether a record was there.
+    pub(crate) any: bool,
+    /// The place and the bytes of data for which this side has no room.
+    pub(crate) too_long: Option<(Buffer, usize)>,
+}
+
 /// Where the data of these partitions lie.
 fn bytes_of(range: &Range<u32>, each: usize) -> Range<usize> {
     range.start as usize * each..range.end as usize * each
@@ -84,7 +123,7 @@ impl Partitioned {
     /// Packs the sender's next piece into `to`, of [`PIECE_BYTES_MAX`]: gives its bytes, and data that are a
     /// message of their own behind it.
     pub(crate) fn pack_piece(&mut self, to: &mut [u8]) -> (usize, Option<Buffer>) {
-        let each = self.partition_bytes();
+        let each = self.each;
         let mut at = 0;
         while at + RECORD_BYTES <= to.len()
             && let Some(run) = self.pieces.set.take_run()
@@ -110,18 +149,31 @@ impl Partitioned {
     /// Where the receiver wants its next message; none if all has come.
     pub(crate) fn next_place(&mut self) -> Option<Buffer> {
         let Side::Receiver(Some(sender)) = self.side else { return None };
-        if self.pieces.is_broken || self.pieces.set.count() >= sender.partitions {
+        if self.has_all_pieces() {
             return None;
         }
-        if let Some(run) = &self.pieces.bulk {
-            let bytes = bytes_of(run, sender.bytes);
-            return Some(self.whole.part(bytes.start, bytes.len()));
+        let bulk = self.bulk_place();
+        if bulk.is_some() {
+            return bulk;
         }
         let most = sender.partitions.saturating_mul(RECORD_BYTES + sender.bytes).min(PIECE_BYTES_MAX);
         if self.pieces.memory.len() != most {
             self.pieces.memory = vec![0; most].into_boxed_slice();
         }
         Some(Buffer::contiguous(self.pieces.memory.as_mut_ptr(), most))
+    }
+
+    /// Where data belong that are the next message.
+    pub(crate) fn bulk_place(&self) -> Option<Buffer> {
+        let Side::Receiver(Some(sender)) = self.side else { return None };
+        let bytes = bytes_of(self.pieces.bulk.as_ref()?, sender.bytes);
+        Some(self.whole.part(bytes.start, bytes.len()))
+    }
+
+    /// Whether a receiver that gathers has all, or can get no more.
+    pub(crate) fn has_all_pieces(&self) -> bool {
+        let Side::Receiver(Some(sender)) = &self.side else { return false };
+        self.pieces.is_broken || self.pieces.set.count() >= sender.partitions
     }
 
     /// The message that [`Partitioned::next_place`] asked for has come, of so many bytes. Gives the place and
@@ -157,5 +209,113 @@ impl Partitioned {
             rest = behind;
         }
         too_long
+    }
+
+    /// Declares the partition ready that follows the one before it and writes it into the ring; false, and
+    /// nothing is done, where it is another one, something waits before it, or there is no room.
+    #[inline(always)]
+    pub(crate) fn try_write_next(&mut self, partition: u32) -> bool {
+        let Partitioned { pieces, side, whole, each, partitions, .. } = self;
+        let (Side::Sender { ready, .. }, Some(End::Out(ring))) = (side, pieces.ring.as_deref_mut()) else {
+            return false;
+        };
+        let is_free = self.active && pieces.set.count() == 0 && self.under_way.is_empty();
+        if !is_free || partition as usize >= *partitions || !ready.is_next(partition) {
+            return false;
+        }
+        let run = partition..partition + 1;
+        let bytes = bytes_of(&run, *each);
+        // SAFETY: the user's memory of an active operation, and a partition that there is; one that is
+        // gathered is no longer than a record.
+        let written = unsafe { ring.try_write(&run, Some((whole, bytes))) };
+        if written {
+            ready.insert_next();
+        }
+        written
+    }
+
+    /// Writes the first run that is ready and not sent into the ring. There is one.
+    pub(crate) fn write_run(&mut self) -> Written {
+        let Pieces { set, ring, is_full, .. } = &mut self.pieces;
+        let Some(End::Out(ring)) = ring.as_deref_mut() else { panic!("a send without a ring") };
+        let run = set.first_run().expect("the caller has looked");
+        let bytes = bytes_of(&run, self.each);
+        let is_bulk = bytes.len() > DATA_BYTES_MAX;
+        let data = (!is_bulk).then(|| (&self.whole, bytes.clone()));
+        // SAFETY: the user's memory of an active operation, and partitions that there are.
+        if !unsafe { ring.try_write(&run, data) } {
+            ring.call();
+            *is_full = true;
+            return Written::Full;
+        }
+        *is_full = false;
+        set.take_run();
+        if is_bulk {
+            ring.call();
+        }
+        if is_bulk { Written::Bulk(self.whole.part(bytes.start, bytes.len())) } else { Written::Data }
+    }
+
+    /// All partitions of a sender are ready and written.
+    #[inline(always)]
+    pub(crate) fn call_receiver(&mut self) {
+        if let Some(End::Out(ring)) = self.pieces.ring.as_deref_mut() {
+            ring.call();
+        }
+    }
+
+    /// Whether its ring must be looked at: that of a sender that has found no room when there is more, and
+    /// that of a receiver when its sender has called.
+    #[inline(always)]
+    pub(crate) fn is_ring_due(&mut self) -> bool {
+        let is_full = self.pieces.is_full;
+        match self.pieces.ring.as_deref_mut() {
+            Some(End::In(ring)) => ring.is_called(),
+            Some(End::Out(ring)) => !is_full || ring.has_more_room(),
+            _ => true,
+        }
+    }
+
+    /// Reads the records in the ring, up to the end of this start, or to data that are the next message.
+    pub(crate) fn read_ring(&mut self) -> Read {
+        let mut read = Read::default();
+        let Side::Receiver(Some(Introduction { partitions, bytes: each, .. })) = self.side else {
+            return read;
+        };
+        let Pieces { set, bulk, ring, is_broken: false, .. } = &mut self.pieces else { return read };
+        let Some(End::In(ring)) = ring.as_deref_mut() else { return read };
+        while bulk.is_none()
+            && set.count() < partitions
+            && let Some(record) = ring.peek(each)
+        {
+            read.any = true;
+            match record {
+                Record::Data(run, data) => {
+                    assert!(run.end as usize <= partitions, "{run:?} of {partitions} partitions");
+                    let place = bytes_of(&run, each);
+                    let is_word = place.len() == WORD_BYTES && place.end <= self.whole.bytes;
+                    // SAFETY: the user's memory of an active operation; what lies behind it is dropped. The
+                    // data lie in the ring, from a word on, until the record is taken.
+                    unsafe {
+                        if is_word && self.whole.map.is_none() {
+                            let to = self.whole.at.add(place.start).cast::<u64>();
+                            to.write_unaligned(data.cast::<u64>().read());
+                        } else {
+                            self.whole.store(place.start, data, place.len());
+                        }
+                    }
+                    if place.end > self.whole.bytes && read.too_long.is_none() {
+                        read.too_long = Some((self.whole.part(place.start, place.len()), place.len()));
+                    }
+                    set.insert(run);
+                }
+                Record::Bulk(run) => *bulk = Some(run),
+            }
+            ring.take();
+        }
+        if read.any {
+            ring.publish();
+        }
+        read
     }
 }

@@ -34,6 +34,27 @@ impl PartitionSet {
         self.count
     }
 
+    /// Whether this one follows its last run, and so is not in it.
+    #[inline(always)]
+    pub(crate) fn is_next(&self, partition: u32) -> bool {
+        partition == self.last.end
+    }
+
+    /// Adds the one that follows its last run ([`PartitionSet::is_next`]).
+    #[inline(always)]
+    pub(crate) fn insert_next(&mut self) {
+        steps::count(1);
+        self.last.end += 1;
+        self.count += 1;
+    }
+
+    /// The first partitions of the set that lie side by side.
+    #[inline]
+    pub(crate) fn first_run(&self) -> Option<Range<u32>> {
+        let before = self.before.first_key_value().map(|(&start, &end)| start..end);
+        before.or_else(|| (self.count > 0).then(|| self.last.clone()))
+    }
+
     /// The first of these partitions that it has.
     #[inline]
     pub(crate) fn first_of(&self, range: &Range<u32>) -> Option<u32> {
@@ -141,7 +162,10 @@ mod tests {
                 assert_eq!(set.covers(&range), marks[of.clone()].iter().all(|mark| *mark));
                 match first {
                     None => {
-                        set.insert(range);
+                        match range.len() == 1 && set.is_next(range.start) {
+                            true => set.insert_next(),
+                            false => set.insert(range),
+                        }
                         marks[of].fill(true);
                     }
                     Some(_) if random.below(3) == 0 => {
