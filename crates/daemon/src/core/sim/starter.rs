@@ -242,7 +242,13 @@ impl Starter {
     /// The ranks that it began with have ended well; those that came later take some steps.
     fn end_ranks(&mut self) {
         match &mut self.later {
-            None => self.leave(),
+            None => {
+                if !self.several {
+                    // Whatever its ranks have left behind is killed now.
+                    self.report(&Report::Ending { status: 0 });
+                }
+                self.leave();
+            }
             Some(later) if later.steps > 0 => later.steps -= 1,
             Some(later) if later.waits || later.is_open => {}
             Some(_) => self.phase = Phase::Empty,

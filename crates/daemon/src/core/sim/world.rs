@@ -74,6 +74,8 @@ pub(super) struct World {
     lines: BTreeMap<(JobId, usize), (std::ops::Range<u64>, u64)>,
     /// Jobs that have got nodes.
     pub placed: u64,
+    /// Jobs of whose start the log tells.
+    starts_logged: BTreeSet<JobId>,
     /// Messages with states that have come to the controller.
     pub states_at_controller: u64,
     /// Parts without ranks that have got some again.
@@ -121,6 +123,7 @@ impl World {
             kept_hanging: BTreeSet::new(),
             lines: BTreeMap::new(),
             placed: 0,
+            starts_logged: BTreeSet::new(),
             states_at_controller: 0,
             refilled: 0,
             batch: None,
@@ -349,6 +352,13 @@ impl World {
                     self.last_job = self.last_job.max(event.job.unwrap().0);
                 }
                 self.placed += u64::from(event.event == "placed");
+                match (event.event, event.job) {
+                    ("started", Some(job)) => drop(self.starts_logged.insert(job)),
+                    ("over", Some(job)) if event.status == Some(0) && self.launches.contains_key(&job) => {
+                        assert!(self.starts_logged.contains(&job), "the log has no start of job {job}");
+                    }
+                    _ => {}
+                }
             }
             Action::KeepNumbers(numbers) => {
                 let before = std::mem::replace(&mut self.machines[node].numbers, numbers);

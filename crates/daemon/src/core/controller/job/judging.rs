@@ -23,6 +23,7 @@ impl JobRecord {
         if self.queued.is_some() {
             return self.judge_waiting(wall_ms);
         }
+        self.judge_start(states, now);
         for (node, part) in states {
             self.handle_part(*node, part);
             if let Some(incarnation) = part.unbegun {
@@ -40,14 +41,6 @@ impl JobRecord {
         let whole = self.lost.is_empty();
         if whole && all(Phase::Ready) && self.order.peers.is_none() && !self.is_ending() {
             self.order.peers = Some(Reached::of_all(parts.iter().flatten().map(|part| &part.reached)));
-        }
-        if whole && all(Phase::Running) && !self.reported_started && !self.is_ending() {
-            self.reported_started = true;
-            self.record_start(now);
-            self.pids = self.launch.nodes.iter().map(|node| (*node, states[node].pids.clone())).collect();
-            let pids = parts.iter().flatten().flat_map(|part| part.pids.clone()).collect();
-            let cores = parts.iter().flatten().flat_map(|part| part.cores.clone()).collect();
-            self.report(Report::Started { pids, cores });
         }
         let suspended = self.order.run == Run::Stop
             && parts.iter().all(|part| part.is_some_and(|part| part.suspended || part.phase >= Phase::Left));
@@ -85,6 +78,22 @@ impl JobRecord {
             let (by, by_user) = (self.ender, self.by_user);
             self.order.end = Some(End { by, status: self.status, by_user, way: self.way });
         }
+    }
+
+    /// All ranks have begun. The news may come together with that of their end: it is told first.
+    fn judge_start(&mut self, states: &BTreeMap<NodeId, PartState>, now: Clocks) {
+        if self.reported_started || self.is_ending() || !self.lost.is_empty() {
+            return;
+        }
+        let parts: Option<Vec<&PartState>> = self.launch.nodes.iter().map(|node| states.get(node)).collect();
+        let has_begun = |part: &&PartState| part.phase >= Phase::Running && !part.pids.is_empty();
+        let Some(parts) = parts.filter(|parts| parts.iter().all(has_begun)) else { return };
+        self.reported_started = true;
+        self.record_start(now);
+        self.pids = self.launch.nodes.iter().map(|node| (*node, states[node].pids.clone())).collect();
+        let pids = parts.iter().flat_map(|part| part.pids.clone()).collect();
+        let cores = parts.iter().flat_map(|part| part.cores.clone()).collect();
+        self.report(Report::Started { pids, cores });
     }
 
     /// A job without parts stands still and ends by word alone.
