@@ -31,6 +31,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -175,6 +176,8 @@ impl Listener {
 #[derive(Debug)]
 pub(super) struct Census {
     uid: u32,
+    /// Where the kernel shows processes.
+    processes: PathBuf,
     /// Names that have been asked: who listens, if he may be believed.
     known: BTreeMap<String, Option<Listener>>,
     /// Work of those users' processes up to some looks, in ticks, the last one last.
@@ -189,6 +192,7 @@ impl Census {
     fn new(uid: u32) -> Self {
         Census {
             uid,
+            processes: PathBuf::from("/proc"),
             known: BTreeMap::new(),
             worked: BTreeMap::new(),
             users: BTreeSet::new(),
@@ -214,7 +218,11 @@ impl Census {
         let mut names: BTreeSet<&str> = names.filter(|name| name.starts_with(NAME)).collect();
         let count = names.iter().filter(|name| !self.known.contains_key(**name)).count();
         let is_cut = sockets.len() as u64 >= LIST_BYTES_MAX;
-        let daemons = if count > ASKED_MAX || is_cut { names_of_daemons(self.uid) } else { Vec::new() };
+        let daemons = if count > ASKED_MAX || is_cut {
+            names_of_daemons(&self.processes, self.uid)
+        } else {
+            Vec::new()
+        };
         names.extend(daemons.iter().map(String::as_str));
         self.known.retain(|name, listener| {
             names.contains(name.as_str()) && listener.is_none_or(|listener| listener.is_alive())
@@ -285,11 +293,11 @@ fn sockets() -> String {
     String::from_utf8_lossy(&list).into_owned()
 }
 
-/// Names that daemons of others have by their processes: of each user some.
-fn names_of_daemons(own: u32) -> Vec<String> {
+/// Names that daemons of others have by their processes, which a folder shows: of each user some.
+fn names_of_daemons(processes: &Path, own: u32) -> Vec<String> {
     let mut of_user = BTreeMap::<u32, usize>::new();
     let mut names = Vec::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+    for entry in std::fs::read_dir(processes).into_iter().flatten().flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
         let uid = entry.metadata().ok().map(|found| found.uid()).filter(|uid| *uid != own);
         let Some((pid, uid)) = pid.zip(uid) else { continue };
@@ -437,30 +445,31 @@ mod tests {
     fn neighbours_are_not_hidden_behind_names_that_somebody_has_taken() {
         let own = rustix::process::geteuid().as_raw();
         let scratch = tutti_testkit::Scratch::new("neighbours-taken");
-        let program = scratch.path().join("tuttid");
-        std::fs::copy("/bin/sleep", &program).unwrap();
-        let mut daemon = std::process::Command::new(&program).arg("1000").spawn().unwrap();
-        let listener = listen(&name_of(own, daemon.id())).unwrap();
+        let pid = std::process::id();
+        let daemon = scratch.path().join(pid.to_string());
+        std::fs::create_dir(&daemon).unwrap();
+        std::fs::write(daemon.join("comm"), DAEMON).unwrap();
+        let listener = listen(&name_of(own, pid)).unwrap();
         let names = |count: usize| -> String {
             (0..count).map(|number| format!("0000: 7 @{NAME}{own}/taken-{number}\n")).collect()
         };
+        let census = |uid| Census { processes: scratch.path().to_owned(), ..census(uid) };
         let mut other = census(own + 1);
         assert!(other.listeners(&names(ASKED_MAX)).is_empty(), "there is room for all that are listed");
         let text = names(10 * ASKED_MAX);
         assert_eq!(other.listeners(&text), BTreeSet::from([own]));
         assert_eq!(other.known.len(), 1 + ASKED_MAX + ASKED_MAX, "the time is bounded");
-        assert!(names_of_daemons(own).is_empty(), "of others only");
-        daemon.kill().unwrap();
-        daemon.wait().unwrap();
+        assert!(names_of_daemons(scratch.path(), own).is_empty(), "of others only");
         // One that nobody could foresee is found by lot.
-        let taken = listen(&name_of(own, 1)).unwrap();
-        let beside = listen(&name_of(own, 1)).unwrap();
+        let taken = listener;
+        let beside = listen(&name_of(own, pid)).unwrap();
         let address = beside.local_addr().unwrap();
         let name = String::from_utf8(address.as_abstract_name().unwrap().to_vec()).unwrap();
-        assert!(name.starts_with(&format!("{}-", name_of(own, 1))), "{name}");
+        assert!(name.starts_with(&format!("{}-", name_of(own, pid))), "{name}");
+        std::fs::remove_dir_all(&daemon).unwrap();
         let (mut other, text) = (census(own + 1), format!("{text}0000: 7 @{name}\n"));
         assert!((0..20).any(|_| other.listeners(&text).contains(&own)), "all are asked in a few looks");
-        drop((listener, taken, beside));
+        drop((taken, beside));
     }
 
     /// Connecting to a daemon all the time keeps others from asking it for a while, and not for good.
