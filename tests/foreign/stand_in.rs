@@ -60,7 +60,7 @@ fn libraries(ran: &Ran) -> Vec<&str> {
 }
 
 #[test]
-fn mpich_binary_is_told_from_one_of_ours_by_the_way_it_begins() {
+fn mpich_binary_is_distinguished_by_the_way_it_begins() {
     const OURS: &str = "Tutti's library";
     const THEIRS: &str = "Tutti's library, through MPICH's interface (libmpi.so.12)";
     let scratch = Scratch::new("stand-in-told");

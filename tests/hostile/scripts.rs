@@ -114,7 +114,7 @@ fn epilog_of_a_daemon_that_is_killed_goes_on_and_has_an_end() {
 
 /// Jobs that end faster than the node is cleaned cost their user turns, and nobody else.
 #[test]
-fn epilogs_of_a_user_are_few_and_nobody_elses_wait_for_them() {
+fn epilogs_of_a_user_are_few_and_delay_no_other_user() {
     let text = "echo $TUTTI_JOB_UID >>$here/began; until [ -e $here/go ]; do sleep 0.1; done";
     let more = "script_time = \"1h\"";
     let Some(kept) = Kept::up("hostile-epilogs", &[("node.epilog", text)], more) else { return };
@@ -158,7 +158,7 @@ fn scripts_have_no_word_of_a_users() {
 }
 
 #[test]
-fn mail_of_a_user_who_keeps_it_from_ending_delays_no_other() {
+fn mail_that_its_user_stops_delays_no_other_user() {
     // What is a user's that user may stop.
     let text = "f=/tmp/tutti-hostile-mail.$(id -u).$$; \
         { id -u; ulimit -Hn; cat /proc/self/oom_score_adj; echo \"$# $1|$2|$3\"; } >$f; mv $f $f.letter; \

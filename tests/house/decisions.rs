@@ -116,7 +116,7 @@ fn sentences_decide_nothing() {
 }
 
 #[test]
-fn sentences_are_told_from_other_texts() {
+fn sentences_differ_from_other_texts() {
     let sentences = BTreeSet::from(["OVER".to_owned()]);
     let found = |code: &str| decisions(&marked(code), &sentences).len();
     for code in [

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn epilogs_of_an_account_wait_for_its_own_and_for_nobody_elses() {
+    fn epilogs_of_an_account_wait_for_its_own_alone() {
         let mut epilogs = Epilogs::default();
         for job in 0..OF_ACCOUNT_MAX as u64 {
             assert!(epilogs.begin(buried(7, job)).is_some());

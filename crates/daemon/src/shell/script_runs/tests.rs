@@ -115,7 +115,7 @@ fn part_to_which_too_much_is_said_before_its_ranks_begin_is_ended() {
 }
 
 #[test]
-fn script_for_which_nobody_waits_is_killed_and_its_end_is_heard_of() {
+fn script_without_a_thread_is_killed_and_its_end_is_handled() {
     let folder = Folder::new("nobody");
     let script = start(&folder.script("prolog", "exec sleep 1000"), LONG).unwrap();
     let process = pidfd_open(Pid::from_child(&script.child), PidfdFlags::empty()).unwrap();
