@@ -1,7 +1,8 @@
 #!/bin/bash
 # nightly.sh HOURS [PART...]: all that is random, with fresh seeds, within a bound in hours. Parts: channel, sched, daemon,
-# operations (simulators), loom, fuzz, frames (nearly right, for every reader and at every door), freezes (turns and freezes of real processes), kills (every part of a cluster of lab machines, and of
-# two users' jobs, is killed and stopped, for ten minutes of each hour's share at least).
+# operations (simulators), inputs (the tests of the crates, whose random inputs `make test` leaves the same), loom, fuzz, frames
+# (nearly right, for every reader and at every door), freezes (turns and freezes of real processes), kills (every part of a
+# cluster of lab machines, and of two users' jobs, is killed and stopped, for ten minutes of each hour's share at least).
 #
 # A failure does not end the night: the seed that the test printed is added to tests/seeds.txt, an input that a fuzzer found
 # to tests/fuzz-found/, the output stays in target/nightly. At the end a row is added to docs/benchmarks/nightly.md. The status is
@@ -13,9 +14,9 @@ shift
 total_s=$(awk -v h="$hours" 'BEGIN { printf "%d", h * 3600 }')
 [ "$total_s" -ge 60 ] || { echo "nightly: HOURS=$hours: at least 0.02" >&2; exit 2; }
 parts=("$@")
-[ $# -gt 0 ] || parts=(channel sched daemon operations loom fuzz frames freezes kills)
+[ $# -gt 0 ] || parts=(channel sched daemon operations inputs loom fuzz frames freezes kills)
 # Shares of the time. Kills have ten minutes at least, if there are so many.
-declare -A share=([channel]=18 [sched]=18 [daemon]=18 [operations]=10 [loom]=5 [fuzz]=15 [frames]=6 [freezes]=8 [kills]=8)
+declare -A share=([channel]=16 [sched]=16 [daemon]=16 [operations]=10 [inputs]=6 [loom]=5 [fuzz]=15 [frames]=6 [freezes]=8 [kills]=8)
 sum=0
 for part in "${parts[@]}"; do
     [ -n "${share[$part]:-}" ] || { echo "nightly: no part $part; there are: ${!share[*]}" >&2; exit 2; }
@@ -40,10 +41,10 @@ within() {
     return $status
 }
 
-# keep PACKAGE TEST: the seed that the failing test has printed last.
+# keep PACKAGE TEST [SETTING]: the seed that the failing test has printed last, or the setting.
 keep() {
     local setting line
-    setting=$(grep -oE 'TUTTI_(SIM|TEST)_SEED=[0-9]+' "$log" | tail -1)
+    setting=${3:-$(grep -oE 'TUTTI_(SIM|TEST)_SEED=[0-9]+' "$log" | tail -1)}
     [ -n "$setting" ] || return 0
     line="$1 $2 $setting"
     grep -qxF "$line" $seeds 2>/dev/null || echo "$line" >>$seeds
@@ -90,6 +91,27 @@ part_channel() { soak "$1" tutti-channel "--test simulation" soak simulation_del
 part_sched() { soak "$1" tutti-sched "--test simulation" soak soak; }
 part_daemon() { rounds "$1" tutti-daemon --lib sim:: TUTTI_SIM_SEED; }
 part_operations() { rounds "$1" tutti-runtime "--test remote_operations" remote_operations_are_done TUTTI_TEST_SEED; }
+part_inputs() {
+    local end=$((SECONDS + $1)) count=0 crate
+    while [ $count = 0 ] || [ $SECONDS -lt $end ]; do
+        first=$((first + 1))
+        for crate in $(grep -rlE 'proptest!|testkit::(random::)?seed\(' crates --include='*.rs' | cut -d/ -f2 | sort -u); do
+            crate=tutti-$crate
+            within 1200 env PROPTEST_RNG_SEED=$first TUTTI_TEST_SEED=$first "$CARGO" test -p "$crate" --lib --bins --tests ||
+                { keep_input "$crate"; return 1; }
+        done
+        count=$((count + 1))
+        tail -c 100000 "$log" >"$log.end" && mv "$log.end" "$log"
+    done
+    result[$part]="$count seeds"
+}
+# keep_input PACKAGE: the test that failed, with the seed that its inputs follow from.
+keep_input() {
+    local failing variable=TUTTI_TEST_SEED
+    failing=$(failed_test)
+    ! grep -q '^proptest: ' "$log" || variable=PROPTEST_RNG_SEED
+    keep "$1" "$failing" "$variable=$first"
+}
 part_loom() {
     # As many preemptions as the time allows: two are what `make test` searches.
     within "$1" env LOOM_MAX_PREEMPTIONS=3 "${MAKE:-make}" --no-print-directory loom
@@ -159,7 +181,7 @@ for part in "${parts[@]}"; do
 done
 
 row="| $started | $(git rev-parse --short HEAD) | $hours | $(nproc) |"
-for part in channel sched daemon operations loom fuzz freezes kills frames; do row+=" ${result[$part]:--} |"; done
+for part in channel sched daemon operations loom fuzz freezes kills frames inputs; do row+=" ${result[$part]:--} |"; done
 echo "$row" >>docs/benchmarks/nightly.md
 echo "$row"
 [ $failed = 0 ]

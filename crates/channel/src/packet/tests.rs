@@ -107,6 +107,8 @@ proptest! {
         cut in any::<prop::sample::Index>(),
     ) {
         let mut datagram = packet(&header, &bytes);
+        let cut = cut.index(datagram.len());
+        prop_assert!(parse(&datagram[..cut]).is_err(), "a packet cut at {} was taken", cut);
         for (at, byte) in changes {
             let at = at.index(datagram.len());
             datagram[at] = byte;
@@ -114,8 +116,10 @@ proptest! {
         if let Ok((read, Body::Data(records))) = parse(&datagram) {
             prop_assert!(Records::new(read.seq, records).all(|(_, record)| record.len() <= records.len()));
         }
-        let cut = cut.index(datagram.len());
-        prop_assert!(parse(&datagram[..cut]).is_err(), "a packet cut at {} was taken", cut);
+        if parse(&datagram[..cut]).is_ok() {
+            let announced = u16::from_le_bytes([datagram[26], datagram[27]]);
+            prop_assert_eq!(usize::from(announced), cut - HEADER_BYTES, "its length was changed to where it is cut");
+        }
     }
 }
 
