@@ -79,6 +79,31 @@ fn origin_files_are_there_for_a_program_on_machines_without_them() {
     }
 }
 
+/// Processes of all nodes that lock a file by `flock` are never in the section behind it together.
+#[test]
+fn origin_locks_of_whole_files_hold_on_all_machines() {
+    let Some(origin) = Origin::up("origin-flock", 3) else { return };
+    let script = "for i in 1 2 3 4 5; do flock gate sh -c 'mkdir inside && sleep 0.02 && rmdir inside' || exit 1; done; \
+                  echo rank $TUTTI_RANK is right";
+    let ran = origin.sh(&format!(
+        "cd work && cat >all.sh <<'END'\n{script}\nEND\ntutti run -N 3 -n 3 --bind-to none --files sh all.sh"
+    ));
+    for rank in 0..3 {
+        assert!(ran.stdout.contains(&format!("rank {rank} is right\n")), "{ran}");
+    }
+    // Somebody on the origin itself meets a rank of another machine, which gives the lock back by its end.
+    let holder = "exec 9<gate; flock 9; echo held; while test ! -e go; do sleep 0.05; done";
+    let mut command = origin.0.command(0, "sh");
+    command.args(["-c", &format!("cd {WORK} && tutti run -H node1 -n 1 --files sh -c '{holder}' >told")]);
+    let mut job = command.stdin(Stdio::null()).spawn().expect("tutti run");
+    await_that("the rank has the lock", || origin.sh("cat work/told").stdout.contains("held"));
+    assert!(!origin.sh("flock -n work/gate true").status.success());
+    origin.sh("touch work/go");
+    assert!(job.wait().expect("it ends").success());
+    let free = origin.sh("flock -n work/gate true");
+    assert!(free.status.success(), "{free}");
+}
+
 #[test]
 fn origin_files_of_a_submitted_job_are_served_until_it_is_over() {
     let Some(origin) = Origin::up("origin-submit", 2) else { return };

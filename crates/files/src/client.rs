@@ -179,6 +179,14 @@ impl Connection {
         self.call(&Request::SetLock { handle, lock }).map(drop)
     }
 
+    /// Sets or frees the lock of the whole file that `flock` sets: F_RDLCK (shared), F_WRLCK or F_UNLCK.
+    ///
+    /// # Errors
+    /// As [`Self::call`]; EAGAIN while others have it.
+    pub fn lock_file(&mut self, handle: u64, kind: i32) -> Result<(), CallError> {
+        self.call(&Request::LockFile { handle, kind }).map(drop)
+    }
+
     /// Holder that is in the way of a lock.
     ///
     /// # Errors

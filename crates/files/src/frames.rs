@@ -42,6 +42,10 @@ pub struct Lock {
     pub bytes: i64,
 }
 
+fn is_lock_kind(kind: i32) -> bool {
+    [libc::F_RDLCK, libc::F_WRLCK, libc::F_UNLCK].contains(&kind)
+}
+
 /// Changes to a file; an attribute that is none stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
@@ -108,6 +112,8 @@ pub enum Request {
     Room { place: Place },
     /// Whether the user may.
     Access { place: Place, mask: u32 },
+    /// Sets or frees, as `flock` does, the lock of the whole file: F_RDLCK (shared), F_WRLCK or F_UNLCK.
+    LockFile { handle: u64, kind: i32 },
 }
 
 /// Moments, in seconds and ns.
@@ -355,11 +361,15 @@ impl<'a> Reader<'a> {
         Ok(if self.flag()? { Target::Handle(self.u64()?) } else { Target::Place(self.place()?) })
     }
 
+    fn lock_kind(&mut self) -> Result<i32, NoFrame> {
+        let kind = self.u32()?.cast_signed();
+        if is_lock_kind(kind) { Ok(kind) } else { Err(NoFrame) }
+    }
+
     fn lock(&mut self) -> Result<Lock, NoFrame> {
-        let (kind, begin, bytes) = (self.u32()? as i32, self.u64()?, self.u64()?);
-        let is_known = [libc::F_RDLCK, libc::F_WRLCK, libc::F_UNLCK].contains(&kind);
+        let (kind, begin, bytes) = (self.lock_kind()?, self.u64()?, self.u64()?);
         let (begin, bytes) = (begin.cast_signed(), bytes.cast_signed());
-        if is_known && begin >= 0 && bytes >= 0 { Ok(Lock { kind, begin, bytes }) } else { Err(NoFrame) }
+        if begin >= 0 && bytes >= 0 { Ok(Lock { kind, begin, bytes }) } else { Err(NoFrame) }
     }
 
     /// Attributes.
@@ -444,6 +454,7 @@ impl Request {
             Link { .. } => 18,
             Room { .. } => 19,
             Access { .. } => 20,
+            LockFile { .. } => 21,
         };
         let mut out = Writer::begin(number);
         match self {
@@ -469,6 +480,7 @@ impl Request {
             Rename { from, to, flags } => out.place(from).place(to).u32(*flags),
             Link { from, to } => out.place(from).place(to),
             Access { place, mask } => out.place(place).u32(*mask),
+            LockFile { handle, kind } => out.u64(*handle).u32(kind.cast_unsigned()),
         };
         out.finish()
     }
@@ -510,6 +522,7 @@ impl Request {
             18 => Link { from: from.place()?, to: from.place()? },
             19 => Room { place: from.place()? },
             20 => Access { place: from.place()?, mask: from.u32()? },
+            21 => LockFile { handle: from.u64()?, kind: from.lock_kind()? },
             _ => return Err(NoFrame),
         };
         from.end()?;

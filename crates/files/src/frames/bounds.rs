@@ -1,7 +1,7 @@
 //! Requests that the server would not read: they are refused where they are made, with the error that a file
 //! system has for them. A connection ends with the first frame that does not parse, so none is sent.
 
-use super::{DATA_MAX, Lock, PATH_MAX, Place, Request, Target};
+use super::{DATA_MAX, Lock, PATH_MAX, Place, Request, Target, is_lock_kind};
 
 impl Request {
     /// Checks what [`Request::decode`] checks of the other side's requests.
@@ -18,12 +18,14 @@ impl Request {
             Rename { from, to, .. } | Link { from, to } => from.check().and_then(|()| to.check()),
             Write { data, .. } if data.len() > DATA_MAX => Err(libc::EINVAL),
             SetLock { lock, .. } | GetLock { lock, .. } => lock.check(),
+            LockFile { kind, .. } if !is_lock_kind(*kind) => Err(libc::EINVAL),
             Hello { .. }
             | Read { .. }
             | Write { .. }
             | Sync { .. }
             | Close { .. }
             | Allocate { .. }
+            | LockFile { .. }
             | List { .. } => Ok(()),
         }
     }
@@ -46,8 +48,7 @@ impl Place {
 
 impl Lock {
     fn check(&self) -> Result<(), i32> {
-        let is_known = [libc::F_RDLCK, libc::F_WRLCK, libc::F_UNLCK].contains(&self.kind);
-        if is_known && self.begin >= 0 && self.bytes >= 0 { Ok(()) } else { Err(libc::EINVAL) }
+        if is_lock_kind(self.kind) && self.begin >= 0 && self.bytes >= 0 { Ok(()) } else { Err(libc::EINVAL) }
     }
 }
 

@@ -28,6 +28,7 @@ fn samples() -> Vec<Request> {
         Request::Link { from: place("a"), to: place("b") },
         Request::Room { place: place("") },
         Request::Access { place: place("x"), mask: 4 },
+        Request::LockFile { handle: 8, kind: libc::F_RDLCK },
     ]
 }
 
@@ -82,6 +83,7 @@ fn frames_that_their_sender_lets_pass_are_those_that_the_server_reads() {
     for (kind, begin, bytes) in locks {
         let lock = Lock { kind, begin, bytes };
         all.extend([Request::SetLock { handle: 1, lock }, Request::GetLock { handle: 1, lock }]);
+        all.push(Request::LockFile { handle: 1, kind });
     }
     all.extend(data.map(|bytes| Request::Write { handle: 1, offset: 0, data: vec![0; bytes] }));
     for request in all {

@@ -96,9 +96,9 @@ impl Mounted {
         if major < 7 || (major == 7 && minor < 28) {
             return Err(Failed::Errno(libc::EPROTO));
         }
-        // Reads at the same time, locks of ranges, truncation by open, big writes, pages dropped when the
-        // file has changed, operations on a folder at the same time, as many pages as we say.
-        let wanted = 1 | 1 << 1 | 1 << 3 | 1 << 5 | 1 << 12 | 1 << 18 | 1 << 22;
+        // Reads at the same time, locks of ranges, truncation by open, big writes, locks of whole files, pages
+        // dropped when the file has changed, operations on a folder at the same time, as many pages as we say.
+        let wanted = 1 | 1 << 1 | 1 << 3 | 1 << 5 | 1 << 10 | 1 << 12 | 1 << 18 | 1 << 22;
         let mut out = Answer::to(head.unique);
         out.u32(7).u32(31).u32(ahead.min(DATA_MAX as u32)).u32(wanted & offered);
         out.u16(16).u16(12).u32(DATA_MAX as u32).u32(1).u16((DATA_MAX / 4096) as u16).u16(0).bytes(&[0; 32]);
@@ -354,32 +354,38 @@ impl Mounted {
     }
 
     fn lock(&self, connection: &mut Connection, head: Head, mut fields: Fields<'_>) -> Answered {
-        let (handle, lock, pid) = lock_of(&mut fields)?;
+        let wanted = WantedLock::read(&mut fields)?;
         let mut out = Answer::to(head.unique);
         if head.operation == operation::GETLK {
-            let found = connection.get_lock(handle, lock)?;
+            let found = connection.get_lock(wanted.handle, wanted.lock)?;
             let end = match found.bytes {
                 0 => i64::MAX.cast_unsigned(),
                 bytes => found.begin.saturating_add(bytes - 1).cast_unsigned(),
             };
-            out.u64(found.begin.cast_unsigned()).u64(end).u32(found.kind.cast_unsigned()).u32(pid);
+            out.u64(found.begin.cast_unsigned()).u64(end).u32(found.kind.cast_unsigned()).u32(wanted.pid);
             return Ok(Some(out.finish()));
         }
-        if lock.kind != libc::F_UNLCK {
-            self.nodes().handles.entry(handle).and_modify(|handle| handle.may_lock = true);
-        }
-        connection.set_lock(handle, lock)?;
+        self.note_lock(&wanted);
+        wanted.set(connection)?;
         Ok(Some(out.finish()))
+    }
+
+    /// A process that closes a file gives back its locks of ranges, so that they are noted; the lock of a whole
+    /// file stays until the last descriptor of an open file is closed.
+    fn note_lock(&self, wanted: &WantedLock) {
+        if wanted.lock.kind != libc::F_UNLCK && !wanted.is_of_file {
+            self.nodes().handles.entry(wanted.handle).and_modify(|handle| handle.may_lock = true);
+        }
     }
 
     /// A thread of its own waits for a lock, so that the one who has it is served meanwhile.
     fn answer_lock_later(self: &Arc<Self>, head: Head, mut fields: Fields<'_>) {
-        let Ok((handle, lock, _)) = lock_of(&mut fields) else {
+        let Ok(wanted) = WantedLock::read(&mut fields) else {
             return self.reply(head, Err(Failed::Errno(libc::EINVAL)));
         };
         let mounted = self.clone();
         let wait = move || {
-            let answered = mounted.wait_for_lock(head, handle, lock);
+            let answered = mounted.wait_for_lock(head, wanted);
             mounted.reply(head, answered);
         };
         if std::thread::Builder::new().stack_size(256 << 10).spawn(wait).is_err() {
@@ -387,12 +393,12 @@ impl Mounted {
         }
     }
 
-    fn wait_for_lock(&self, head: Head, handle: u64, lock: Lock) -> Answered {
+    fn wait_for_lock(&self, head: Head, wanted: WantedLock) -> Answered {
         let mut connection = Connection::open(&self.origin, self.session)
             .map_err(|error| Failed::Gone(CallError::Gone(error)))?;
-        self.nodes().handles.entry(handle).and_modify(|handle| handle.may_lock = true);
+        self.note_lock(&wanted);
         loop {
-            match connection.set_lock(handle, lock) {
+            match wanted.set(&mut connection) {
                 Err(CallError::Refused(libc::EAGAIN | libc::EACCES)) => {}
                 other => {
                     other?;
@@ -409,15 +415,36 @@ impl Mounted {
     }
 }
 
-fn lock_of(fields: &mut Fields<'_>) -> Result<(u64, Lock, u32), Failed> {
-    let (handle, _owner) = (fields.u64()?, fields.u64()?);
-    let (begin, end, kind, pid) = (fields.u64()?, fields.u64()?, fields.u32()?, fields.u32()?);
-    let begin = i64::try_from(begin).map_err(|_| Failed::Errno(libc::EINVAL))?;
-    let bytes = match i64::try_from(end) {
-        Ok(i64::MAX) | Err(_) => 0,
-        Ok(end) => end.checked_sub(begin).and_then(|bytes| bytes.checked_add(1)).unwrap_or(0),
-    };
-    Ok((handle, Lock { kind: kind.cast_signed(), begin, bytes }, pid))
+/// A lock that the kernel asks for.
+#[derive(Clone, Copy, Debug)]
+struct WantedLock {
+    handle: u64,
+    lock: Lock,
+    /// Of the whole file, by `flock`.
+    is_of_file: bool,
+    pid: u32,
+}
+
+impl WantedLock {
+    fn read(fields: &mut Fields<'_>) -> Result<Self, Failed> {
+        let (handle, _owner) = (fields.u64()?, fields.u64()?);
+        let (begin, end, kind, pid) = (fields.u64()?, fields.u64()?, fields.u32()?, fields.u32()?);
+        let is_of_file = fields.u32()? & 1 != 0;
+        let begin = i64::try_from(begin).map_err(|_| Failed::Errno(libc::EINVAL))?;
+        let bytes = match i64::try_from(end) {
+            Ok(i64::MAX) | Err(_) => 0,
+            Ok(end) => end.checked_sub(begin).and_then(|bytes| bytes.checked_add(1)).unwrap_or(0),
+        };
+        Ok(WantedLock { handle, lock: Lock { kind: kind.cast_signed(), begin, bytes }, is_of_file, pid })
+    }
+
+    /// EAGAIN while others have it.
+    fn set(&self, connection: &mut Connection) -> Result<(), CallError> {
+        if self.is_of_file {
+            return connection.lock_file(self.handle, self.lock.kind);
+        }
+        connection.set_lock(self.handle, self.lock)
+    }
 }
 
 /// Changes by SETATTR, and the open file for them.

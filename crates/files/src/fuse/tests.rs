@@ -101,6 +101,32 @@ fn fuse_refuses_paths_beyond_the_bound_and_goes_on() {
     assert!(kernel.ask(operation::GETATTR, node, &[0; 16]).is_ok());
 }
 
+/// A process that closes one of its descriptors gives back locks of ranges, and keeps the lock of the whole file.
+#[test]
+fn fuse_keeps_the_lock_of_a_whole_file_until_the_open_file_ends() {
+    let mut kernel = Kernel::new("fuse-flock");
+    let node = kernel.ask(operation::LOOKUP, ROOT, b"data\0").expect("a file");
+    let node = u64::from_ne_bytes(node[..8].try_into().expect("eight"));
+    let open = |kernel: &mut Kernel| {
+        let opened = kernel.ask(operation::OPEN, node, &words(&[libc::O_RDWR as u32, 0])).expect("it opens");
+        u64::from_ne_bytes(opened[..8].try_into().expect("eight"))
+    };
+    let lock = |kernel: &mut Kernel, handle: u64, kind: i32, flags: u32| {
+        let range = [0, i64::MAX.cast_unsigned()].map(u64::to_ne_bytes).concat();
+        let fields = [&handle.to_ne_bytes()[..], &9_u64.to_ne_bytes(), &range].concat();
+        kernel.ask(operation::SETLK, node, &[fields, words(&[kind as u32, 4, flags, 0])].concat()).map(drop)
+    };
+    let (one, two) = (open(&mut kernel), open(&mut kernel));
+    assert_eq!(lock(&mut kernel, one, libc::F_WRLCK, 1), Ok(()));
+    assert_eq!(lock(&mut kernel, one, libc::F_WRLCK, 0), Ok(()));
+    let flush = [&one.to_ne_bytes()[..], &[0; 16]].concat();
+    kernel.ask(operation::FLUSH, node, &flush).expect("a descriptor is closed");
+    assert_eq!(lock(&mut kernel, two, libc::F_WRLCK, 0), Ok(()), "the range");
+    assert_eq!(lock(&mut kernel, two, libc::F_RDLCK, 1), Err(libc::EAGAIN), "the file");
+    kernel.ask(operation::RELEASE, node, &flush).expect("the open file ends");
+    assert_eq!(lock(&mut kernel, two, libc::F_RDLCK, 1), Ok(()));
+}
+
 /// Requests that no kernel sends, or that a later one may: each is answered or not, and the folder is there
 /// behind all of them.
 #[test]
@@ -172,6 +198,7 @@ fn samples() -> Vec<Vec<u8>> {
         (RELEASE, handle(&[0, 0, 0, 0])),
         (RELEASEDIR, handle(&[0, 0, 0, 0])),
         (GETLK, handle(&[9, 0, 0, 0, 5, 0, libc::F_WRLCK as u32, 4, 0, 0])),
+        (SETLK, handle(&[9, 0, 0, 0, u32::MAX, u32::MAX >> 1, libc::F_RDLCK as u32, 4, 1, 0])),
         (SETLK, handle(&[9, 0, 0, 0, 5, 0, libc::F_WRLCK as u32, 4, 0, 0])),
         (STATFS, Vec::new()),
         (ACCESS, words(&[4, 0])),

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{FallocateFlags, Mode, OFlags, RawDir};
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, RawDir};
 
 use super::FILES_MAX;
 use super::folders::{Folders, attributes_of, times_of};
@@ -134,6 +134,15 @@ impl Session {
                 self.open.fetch_sub(1, Ordering::Relaxed);
             }
             Request::SetLock { handle, lock } => sys::set_lock(self.file(*handle)?.as_fd(), *lock)?,
+            Request::LockFile { handle, kind } => {
+                // A handle is an open description here, as it is where the program runs.
+                let operation = match *kind {
+                    libc::F_RDLCK => FlockOperation::NonBlockingLockShared,
+                    libc::F_WRLCK => FlockOperation::NonBlockingLockExclusive,
+                    _ => FlockOperation::NonBlockingUnlock,
+                };
+                rustix::fs::flock(self.file(*handle)?, operation)?;
+            }
             Request::GetLock { handle, lock } => {
                 match sys::conflicting_lock(self.file(*handle)?.as_fd(), *lock)? {
                     None => out.u32(libc::F_UNLCK as u32).u64(0).u64(0),

@@ -136,6 +136,27 @@ fn server_frees_files_and_locks_with_the_last_connection_of_a_session() {
     tutti_testkit::await_that("the lock is free", || other.set_lock(theirs, lock).is_ok());
 }
 
+/// A lock of a whole file is of the open file: it meets those of others, on the origin too, not locks of ranges.
+#[test]
+fn server_locks_whole_files_as_flock_does() {
+    let served = serve("origin-flock");
+    let open =
+        |client: &mut Connection| client.open_file(at("data"), libc::O_RDWR as u32, 0, true).expect("open").0;
+    let mut client = Connection::open(&served.origin, 0).expect("a connection");
+    let (one, two) = (open(&mut client), open(&mut client));
+    client.lock_file(one, libc::F_RDLCK).expect("a shared lock");
+    client.lock_file(two, libc::F_RDLCK).expect("another");
+    assert_eq!(refusal(client.lock_file(two, libc::F_WRLCK)), libc::EAGAIN);
+    client.lock_file(one, libc::F_UNLCK).expect("it is free");
+    client.lock_file(two, libc::F_WRLCK).expect("an exclusive lock");
+    client.set_lock(one, Lock { kind: libc::F_WRLCK, begin: 0, bytes: 0 }).expect("a lock of a range");
+    let here = fs::File::open(served.folder.path().join("inside/data")).expect("a file");
+    let lock = || rustix::fs::flock(&here, rustix::fs::FlockOperation::NonBlockingLockShared);
+    assert_eq!(lock(), Err(rustix::io::Errno::AGAIN));
+    client.call(&Request::Close { handle: two }).expect("it is closed");
+    assert_eq!(lock(), Ok(()));
+}
+
 /// Requests of one who has the key, as a rank may be hostile: they reach what is below the folders, and no
 /// other file; frames that are none end their connection alone.
 #[test]
@@ -153,6 +174,7 @@ fn server_survives_requests_that_are_nearly_right_and_changes_nothing_outside() 
         Request::Write { handle: 1, offset: 1, data: b"abc".to_vec() },
         Request::Read { handle: 1, offset: 1, bytes: 9 },
         Request::SetLock { handle: 1, lock },
+        Request::LockFile { handle: 1, kind: libc::F_WRLCK },
         Request::Allocate { handle: 1, mode: 0, offset: 0, bytes: 100 },
         Request::Symlink { place: up("new"), to: b"../secret".to_vec() },
         Request::Rename { from: up("data"), to: up("../secret"), flags: 0 },
