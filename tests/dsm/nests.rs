@@ -9,8 +9,12 @@ use tutti_tests::{Scratch, dist, has_plugin, root, run};
 
 use super::LIMIT;
 
-/// Nests of a run of the test.
+/// Nests of a file in the soak.
 const NESTS: usize = 300;
+/// Nests whose stores a test looks at, of which there are three: each is compiled six times.
+const NOTED_NESTS: usize = 100;
+/// Nests whose loads a test looks at: each is compiled four times.
+const CHECKED_NESTS: usize = 60;
 /// Loads are checked, too.
 const UDSM: &str = "-rcop-udsm=true";
 /// Options of the compilations, each of which is checked.
@@ -175,15 +179,15 @@ impl Author<'_> {
     }
 }
 
-/// The functions as text: `NEST(number)` is the name of each.
-fn author(random: &mut Random) -> String {
+/// So many functions as text: `NEST(number)` is the name of each.
+fn author(random: &mut Random, nests: usize) -> String {
     let mut text = String::from(
         "#include <string.h>\n#include \"nests.h\"\n\
          struct triple { int a, b, c; };\n\
          static const struct triple triple = {0x01010101, 0x01020304, 0x0a0a0a0a};\n\
          static inline long clamp(long count) { return count < 0 ? 0 : count > 9 ? 9 : count; }\n",
     );
-    for nest in 0..NESTS {
+    for nest in 0..nests {
         let levels = random.between((1, 3)) as usize;
         let is_plain = random.chance(600);
         let mut author = Author { random, text: String::new(), depth: 0, is_plain };
@@ -206,14 +210,14 @@ fn author(random: &mut Random) -> String {
     text
 }
 
-fn header() -> String {
+fn header(nests: usize) -> String {
     let mut text = String::from(
         "typedef void nest_function(unsigned char *, long, long, long, const long *, long *, int *);\nvoid opaque(void);\n\
          extern unsigned indices[];\n",
     );
-    let _ = writeln!(text, "enum {{ NESTS = {NESTS} }};");
+    let _ = writeln!(text, "enum {{ NESTS = {nests} }};");
     for kind in ["plain", "noted"] {
-        let names: Vec<_> = (0..NESTS).map(|nest| format!("{kind}_nest_{nest}")).collect();
+        let names: Vec<_> = (0..nests).map(|nest| format!("{kind}_nest_{nest}")).collect();
         let _ = writeln!(text, "nest_function {};", names.join(", "));
         let _ = writeln!(
             text,
@@ -258,12 +262,27 @@ fn check_as(mode: &str, folder: &Path, options: &[&str], more: &[&str]) -> Resul
     Ok(std::array::from_fn(|place| numbers[place + 1]))
 }
 
+/// Nests of one of several seeds.
+#[track_caller]
+fn some_nests_are_noted(which: u64) {
+    if has_plugin() {
+        nests_are_noted(random::seed().wrapping_add(which), NOTED_NESTS);
+    }
+}
+
 #[test]
 fn rcop_notes_exactly_what_random_loop_nests_store() {
-    if !has_plugin() {
-        return;
-    }
-    nests_are_noted(random::seed());
+    some_nests_are_noted(0);
+}
+
+#[test]
+fn rcop_notes_exactly_what_other_loop_nests_store() {
+    some_nests_are_noted(1);
+}
+
+#[test]
+fn rcop_notes_exactly_what_more_loop_nests_store() {
+    some_nests_are_noted(2);
 }
 
 #[test]
@@ -271,7 +290,7 @@ fn udsm_checks_all_that_random_loop_nests_load() {
     if !has_plugin() {
         return;
     }
-    nests_are_checked(random::seed());
+    nests_are_checked(random::seed(), CHECKED_NESTS);
 }
 
 /// `TUTTI_SIM_TIMES` nests (10,000), with seeds from `TUTTI_TEST_SEED` on.
@@ -285,18 +304,18 @@ fn rcop_notes_exactly_what_random_loop_nests_store_soak() {
         std::env::var("TUTTI_SIM_TIMES").ok().and_then(|times| times.parse().ok()).unwrap_or(10_000);
     let first = random::seed();
     for round in 0..wanted.div_ceil(NESTS) as u64 {
-        nests_are_noted(first.wrapping_add(round));
-        nests_are_checked(first.wrapping_add(round));
+        nests_are_noted(first.wrapping_add(round), NESTS);
+        nests_are_checked(first.wrapping_add(round), NESTS);
     }
 }
 
 /// A folder with the nests of a seed, compiled without notes, and what runs them.
 #[track_caller]
-fn write_nests(name: &str, seed: u64) -> Scratch {
+fn write_nests(name: &str, seed: u64, nests: usize) -> Scratch {
     let scratch = Scratch::new(name);
     let folder = scratch.path();
-    std::fs::write(folder.join("nests.h"), header()).expect("a file");
-    std::fs::write(folder.join("nests_random.c"), author(&mut Random::new(seed))).expect("a file");
+    std::fs::write(folder.join("nests.h"), header(nests)).expect("a file");
+    std::fs::write(folder.join("nests_random.c"), author(&mut Random::new(seed), nests)).expect("a file");
     let harness = root().join("tests/dsm/programs/nests.c").display().to_string();
     clang(folder, &["-O2", "-I.", "-c", &harness, "-o", "nests.o"]);
     // Stores of different types meet.
@@ -318,8 +337,8 @@ fn check_right(folder: &Path, options: &[&str], seed: u64) -> [u64; 7] {
 
 /// Nests of a seed.
 #[track_caller]
-fn nests_are_noted(seed: u64) {
-    let scratch = write_nests("rcop-nests", seed);
+fn nests_are_noted(seed: u64, nests: usize) {
+    let scratch = write_nests("rcop-nests", seed, nests);
     let folder = scratch.path();
     let counts = OPTIONS.map(|options| check_right(folder, options, seed));
     println!("notes, gathered, extended, synchronised, ahead, refused, brought: {counts:?}");
@@ -335,8 +354,8 @@ fn nests_are_noted(seed: u64) {
 
 /// Nests of a seed whose pages are not here at first: what is loaded has been brought by a check, or stored.
 #[track_caller]
-fn nests_are_checked(seed: u64) {
-    let scratch = write_nests("udsm-nests", seed);
+fn nests_are_checked(seed: u64, nests: usize) {
+    let scratch = write_nests("udsm-nests", seed, nests);
     let counts = CHECKED_OPTIONS.map(|options| check_right(scratch.path(), options, seed));
     println!("notes, gathered, extended, synchronised, ahead, refused, brought: {counts:?}");
     assert!(counts.iter().all(|counts| counts[6] > 0), "no check has brought a page: {counts:?}");
