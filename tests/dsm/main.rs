@@ -342,6 +342,7 @@ fn dsm_wrong_programs_end_with_one_line_that_says_why() {
         "alone",
         " touches address 0x0, where it has no memory, by the instruction at 0x",
     );
+    one_line_is_said(&compiled, 2, "offset", ", where it has no memory, by the instruction at 0x");
     one_line_is_said(&compiled, 2, "thread", "a second thread of a rank touches shared memory");
 }
 
@@ -363,6 +364,17 @@ fn dsm_check_names_the_lines_of_a_data_race_and_nothing_in_right_programs() {
     let ran = checked(&compiled, "2", &["spin"]);
     let said = ran.stderr.lines().find(|line| line.contains(" spins on byte ")).unwrap_or_default();
     assert!(!ran.status.success() && said.matches("wrong.c:").count() == 1, "{ran}");
+    let ran = checked(&compiled, "2", &["variable"]).expect_success();
+    let expected =
+        " has changed variables of C behind CREATE, and no other process sees that: changed_by_one; ";
+    assert_eq!(ran.stderr.matches(expected).count(), 1, "{ran}");
+    for (what, place) in [("stack", "a variable of a function"), ("malloc", "memory of malloc")] {
+        let ran = checked(&compiled, "2", &[what]);
+        let expected = format!(", the address of {place}");
+        let said: Vec<_> = ran.stderr.lines().filter(|line| line.contains(&expected)).collect();
+        let is_right = said.len() == 1 && said[0].contains("wrong.c:");
+        assert!(!ran.status.success() && is_right, "{what}: {ran}");
+    }
     for (source, arguments) in PROGRAMS {
         let compiled = compile(source, &scratch);
         let with = |ranks: &str| arguments.iter().map(|word| word.replace('%', ranks)).collect::<Vec<_>>();
@@ -404,6 +416,11 @@ fn dsm_refuses_what_it_cannot_start() {
     command.env("TUTTI_DSM_COPIES", "few").args(["-n", "2"]).arg(&compiled);
     let ran = run(&mut command, LIMIT);
     let expected = "TUTTI_DSM_COPIES=few is no size";
+    assert!(!ran.status.success() && ran.stderr.matches(expected).count() == 1, "{ran}");
+    let mut command = program("mpiexec");
+    command.env("TUTTI_DSM_COMBINE", "no").args(["-n", "2"]).arg(&compiled);
+    let ran = run(&mut command, LIMIT);
+    let expected = "TUTTI_DSM_COMBINE=no is neither on nor off";
     assert!(!ran.status.success() && ran.stderr.matches(expected).count() == 1, "{ran}");
 }
 

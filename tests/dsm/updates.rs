@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tutti_tests::{Ran, Scratch, program, run};
+use tutti_tests::{Ran, Scratch, program, root, run};
 
 use super::{LIMIT, PROGRAMS, compile, compile_twin, digest, launch, sum_of};
 
@@ -61,6 +61,32 @@ fn dsm_programs_give_the_sequential_result_where_all_copies_are_updated() {
             assert_eq!(digest(ran), alone, "{source} on {ranks} ranks of {nodes} nodes");
         }
     }
+}
+
+#[test]
+fn dsm_updates_go_on_in_a_job_that_is_checked() {
+    let scratch = Scratch::new("dsm-updates-checked");
+    let source = "tests/dsm/programs/updates.c";
+    // With notes, where the compiler is there, and without.
+    for compiled in [compile_twin(source, &scratch), compile(source, &scratch)] {
+        for (ranks, nodes, which) in [(3, 3, "marked"), (4, 2, "all")] {
+            let mut command = program("mpiexec");
+            command.env("TUTTI_DSM_CHECK", "1").env("TUTTI_STATS", "json").env("TUTTI_DSM_UPDATE", which);
+            command.args(["-n", &ranks.to_string(), "--virtual-nodes", &nodes.to_string()]);
+            let ran = run(command.arg(&compiled).arg(ranks.to_string()), LIMIT).expect_success();
+            assert_eq!(ran.stdout, "updates: 0 wrong\n", "{which}: {ran}");
+            assert!(sum_of(&ran.stderr, "updates_taken") > 0, "{which}: {ran}");
+        }
+    }
+    let wrong = scratch.path().join("wrong");
+    let mut tutticc = program("tutticc");
+    tutticc.args(["-g", "-O1", "--dsm=twin"]).arg(root().join("tests/dsm/programs/wrong.c"));
+    run(tutticc.arg("-o").arg(&wrong), LIMIT).expect_success();
+    let mut command = program("mpiexec");
+    command.env("TUTTI_DSM_CHECK", "1").env("TUTTI_DSM_UPDATE", "all");
+    command.args(["-n", "2", "--virtual-nodes", "2"]).arg(&wrong).arg("race");
+    let ran = run(&mut command, LIMIT);
+    assert!(!ran.status.success() && ran.stderr.matches("data race: rank ").count() == 1, "{ran}");
 }
 
 #[test]

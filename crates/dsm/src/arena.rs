@@ -14,9 +14,10 @@
 
 use crate::core::member::{Access, Frames};
 use crate::core::unit::{Placement, Run, UNIT_BYTES};
+use crate::core::violation::Private;
 use crate::sites::Sites;
 use crate::states::{ABSENT, OPENED, States};
-use crate::{failure, note, os, sites};
+use crate::{failure, maps, note, os, sites};
 use std::ops::Range;
 
 /// Where the arena begins, on all ranks. Free under AddressSanitizer and valgrind.
@@ -190,6 +191,10 @@ impl Frames for Arena {
 
     fn site_of(&self, unit: u32) -> u64 {
         sites::offset_of(self.sites.storer_of(unit))
+    }
+
+    fn private_place(&self, address: u64) -> Option<Private> {
+        maps::private_place(address)
     }
 
     fn drop_all_notes(&mut self) -> usize {

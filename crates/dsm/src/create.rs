@@ -8,7 +8,7 @@
 
 use crate::process::{self, Stage, Way};
 use crate::site::Site;
-use crate::{executor, failure, object, os, replay, start};
+use crate::{executor, failure, object, os, replay, start, variables};
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -48,8 +48,16 @@ pub fn create(function: Function, count: i64, site: Site<'_>) {
     held.into_iter().for_each(|lock| object::lock_number(lock, site));
     (first..end).for_each(|rank| object::set_flag(rank as u64, site));
     executor::mark_part(false);
+    begin_variables(me);
     if count > 0 {
         function();
+    }
+}
+
+/// In a job that is checked a process changes no variable of C that others have.
+fn begin_variables(me: usize) {
+    if executor::with_member(|member| member.is_checked()) == Some(true) {
+        variables::begin(me);
     }
 }
 
@@ -94,6 +102,7 @@ pub fn wait_for_end(site: Site<'_>) {
         object::wait_flag((ranks + rank) as u64, site);
     }
     executor::mark_part(true);
+    variables::end();
     process::with(|running| running.processes.awaited = running.processes.created);
 }
 
@@ -116,6 +125,7 @@ fn become_process(me: usize, function: Function, count: i64, end: usize, site: S
         replay::unsilence();
         object::wait_flag(me as u64, site);
         executor::mark_part(false);
+        begin_variables(me);
         function();
         os::flush_streams();
         object::set_flag((ranks + me) as u64, site);

@@ -40,7 +40,7 @@ use crate::core::violation::Violation;
 use crate::mates::Mail;
 use crate::size::Wishes;
 use crate::spin::Spins;
-use crate::{failure, nap, note, sites};
+use crate::{failure, nap, note, sites, variables};
 pub(crate) use counts::{All, COUNTS, costs, counted, mark_part};
 
 /// Where the last differences to a rank end, and whether it was asked to acknowledge them.
@@ -218,6 +218,10 @@ fn end_by(violation: &Violation) -> ! {
             failure::end(format_args!("{violation}: {first}, {second}"))
         }
         Violation::Spin { site, .. } => failure::end(format_args!("{violation}: {}", sites::line_of(*site))),
+        Violation::Private { site, .. } => {
+            let line = sites::line_of(*site);
+            failure::end(format_args!("{violation}; first store to the page since it synchronised: {line}"))
+        }
         Violation::Unnoted { site, .. } => {
             failure::end(format_args!("{violation}; noted stores: {}", sites::line_of(*site)))
         }
@@ -341,6 +345,7 @@ pub fn is_on(rank: &LockedRank) -> bool {
 
 /// Begins a call and waits until it is over; what it gives. None: there is no shared memory any more.
 pub fn call(begin: impl FnOnce(&mut Member)) -> Option<u64> {
+    variables::look();
     let begin = |state: &mut State| {
         state.spins.iter_mut().for_each(Spins::note_call);
         begin(&mut state.member);

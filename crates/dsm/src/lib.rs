@@ -21,11 +21,13 @@
 //! | [`site`] | a line of the program |
 //! | [`checked`] | loads and stores that compiled code checks before they happen |
 //! | `states` | the state of each page as that code sees it |
+//! | `maps` | addresses that mean something to this process alone, in a job that is checked |
 //! | `spin` | loops that wait for an ordinary variable, in a job that is checked |
 //! | [`keep`] | what a program must not take away: mappings, descriptors |
 //! | `freed` | pages that were given back |
 //! | [`present`] | shared memory in calls of the system |
 //! | [`sites`] | instructions of the program that cause traffic |
+//! | `variables` | variables of C that a process changes, in a job that is checked |
 //! | `statistics` | what each rank has counted, at the end |
 //! | [`failure`] | what cannot go on: one line, and the end of the job |
 //!
@@ -44,6 +46,7 @@ pub mod fault;
 mod freed;
 pub mod heap;
 pub mod keep;
+mod maps;
 mod mates;
 mod nap;
 pub mod node;
@@ -61,3 +64,4 @@ mod spin;
 pub mod start;
 mod states;
 mod statistics;
+mod variables;

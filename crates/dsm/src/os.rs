@@ -5,6 +5,7 @@
 use std::io;
 
 use crate::core::member::Access;
+use crate::core::unit::UNIT_BYTES;
 
 /// Where the head of a file of code says which kind it is.
 const ELF_TYPE_AT: usize = 16;
@@ -52,6 +53,22 @@ pub(crate) fn map_anywhere(bytes: usize) -> io::Result<usize> {
     // SAFETY: the range is the mapping just made.
     unsafe { libc::madvise(found, bytes, libc::MADV_DONTDUMP) };
     Ok(address)
+}
+
+/// The end of the break stays where it is: malloc finds no more memory there, and takes mappings.
+pub(crate) fn close_break() {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: a question alone.
+    let end = unsafe { libc::sbrk(0) }.expose_provenance().next_multiple_of(UNIT_BYTES);
+    // Where something is already, the break has come to its end by itself.
+    // SAFETY: the kernel refuses an address where something is.
+    unsafe { libc::mmap(pointer(end).cast(), UNIT_BYTES, libc::PROT_NONE, flags, -1, 0) };
+}
+
+/// The address of a block of memory that is never given back.
+pub(crate) fn allocate(bytes: usize) -> usize {
+    // SAFETY: a block that nobody uses.
+    unsafe { libc::malloc(bytes) }.expose_provenance()
 }
 
 /// The application's view of the arena: a child has none, its pages are never joined, and no core holds it.

@@ -1,4 +1,4 @@
-//! The size of the shared memory, and whether notes are combined, as the environment says it.
+//! The size of the shared memory, and the ways of its protocol, as the environment says them.
 
 use crate::core::unit::UNIT_BYTES;
 
@@ -27,11 +27,8 @@ pub fn wanted() -> Result<usize, String> {
     Ok((bytes as usize).next_multiple_of(UNIT_BYTES))
 }
 
-/// Whether notes are combined into few records: `TUTTI_DSM_COMBINE=off` lets each leave alone, to see what
-/// that brings (packet combining, the paper's MB).
-pub fn combines() -> bool {
-    std::env::var("TUTTI_DSM_COMBINE").as_deref() != Ok("off")
-}
+/// Variable that lets each note leave alone, to see what combining brings (the paper's MB).
+pub const COMBINE_VARIABLE: &str = "TUTTI_DSM_COMBINE";
 
 /// Variable that says which stores go to all copies in place of notices.
 pub const UPDATE_VARIABLE: &str = "TUTTI_DSM_UPDATE";
@@ -67,6 +64,8 @@ pub struct Wishes {
     pub is_checked: bool,
     /// Which stores go to all copies.
     pub updates: Updates,
+    /// Notes are combined into few records.
+    pub combines: bool,
     /// Stores to pages that are not here bring no page: all loads of the program are checked.
     pub writes_absent: bool,
 }
@@ -82,14 +81,17 @@ pub fn wishes() -> Result<Wishes, String> {
         Ok(other) => return Err(format!("{CHECK_VARIABLE}={other} is neither 0 nor 1")),
     };
     let updates = match std::env::var(UPDATE_VARIABLE).as_deref() {
-        // A race is found by notices.
-        _ if is_checked => Updates::Off,
         Err(_) | Ok("" | "marked") => Updates::Marked,
         Ok("off") => Updates::Off,
         Ok("all") => Updates::All,
         Ok(other) => return Err(format!("{UPDATE_VARIABLE}={other} is none of off, marked and all")),
     };
-    Ok(Wishes { copies: copies()?, is_checked, updates, writes_absent: false })
+    let combines = match std::env::var(COMBINE_VARIABLE).as_deref() {
+        Err(_) | Ok("" | "on") => true,
+        Ok("off") => false,
+        Ok(other) => return Err(format!("{COMBINE_VARIABLE}={other} is neither on nor off")),
+    };
+    Ok(Wishes { copies: copies()?, is_checked, updates, combines, writes_absent: false })
 }
 
 /// How many copies of pages a rank may have; none: as many as it uses.

@@ -31,10 +31,10 @@ use crate::note::{CheckedRange, OpenRange};
 use crate::process::{Processes, Running, Stage, View, Way, running};
 use crate::size::{Updates, Wishes};
 use crate::states::States;
-use crate::{executor, failure, fault, freed, keep, note, os, replay, sites, size, statistics};
+use crate::{executor, failure, fault, freed, keep, maps, note, os, replay, sites, size, statistics};
 
 /// Changes with what ranks tell each other at the start, and with the records.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 /// Bytes that objects leave: their stores are noted, or their loads checked too.
 const MODES: std::ops::RangeInclusive<u8> = 1..=2;
 /// No memory.
@@ -163,6 +163,9 @@ pub fn begin(mode: Result<Mode, String>) {
             "{bytes} bytes of shared memory cannot be at {BASE:#x}: {error}; {} sets the size, ulimit -v the address space",
             size::VARIABLE
         ));
+    }
+    if wishes.is_checked && nodes > 1 {
+        maps::keep_malloc_apart();
     }
     let is_owner = nodes > 1 || me == 0;
     let range = if is_owner { take_range(bytes + WORDS_BYTES) } else { Range { offset: 0, bytes: 0 } };
@@ -328,7 +331,7 @@ fn begin_protocol(job: &Job, view: &View, placement: Placement, wishes: Wishes, 
     let mut arena =
         Arena::new(bytes, system, shared, Box::new(Mprotect)).unwrap_or_else(|error| refuse(error));
     if let Some(open) = mode.open() {
-        note::install(open, BASE, bytes, size::combines() || wishes.is_checked)
+        note::install(open, BASE, bytes, wishes.combines || wishes.is_checked)
             .unwrap_or_else(|error| refuse(error));
     }
     if let Mode::Checked { range, .. } = mode {

@@ -3,7 +3,9 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -25,6 +27,7 @@ struct shared {
 static struct shared *all;
 static long *alone;
 static const char *what;
+static long changed_by_one;
 
 static int is(const char *name) {
     return strcmp(what, name) == 0;
@@ -116,6 +119,15 @@ static void run(void) {
             }
         }
     }
+    if (is("stack") && me == 1)
+        for (size_t i = 0; i < sizeof all->far / sizeof(long); i += 8192)
+            all->far[i] = (long)(uintptr_t)&me;
+    if (is("malloc") && me == 0)
+        all->block = malloc(24);
+    if (is("variable") && me == 1)
+        changed_by_one = 1;
+    if (is("offset") && me == 1)
+        ((struct shared *)all->block)->value = 1;
     if (is("alone")) {
         if (me == 0)
             alone = &all->value;
@@ -170,7 +182,7 @@ int main(int argc, char **argv) {
     CREATE(run, is("create") ? 9 : 2);
     if (!is("leave")) {
         WAIT_FOR_END(2);
-        printf("wrong: nothing was said\n");
+        printf("wrong: nothing was said%s\n", changed_by_one == 2 ? " twice" : "");
     }
     MAIN_END;
 }

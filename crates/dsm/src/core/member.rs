@@ -89,13 +89,15 @@ pub struct Counters {
     pub update_bytes: u64,
     /// Such records that copies here have taken.
     pub updates_taken: u64,
+    /// Runs of bytes in them for units that are not here.
+    pub updates_unused: u64,
     /// Messages of locks, barriers and flags.
     pub messages: u64,
 }
 
 impl Counters {
     /// The counts with their names, as they are printed.
-    pub fn named(&self) -> [(&'static str, u64); 17] {
+    pub fn named(&self) -> [(&'static str, u64); 18] {
         [
             ("noted_stores", self.noted_stores),
             ("unnoted_stores", self.unnoted_stores),
@@ -113,6 +115,7 @@ impl Counters {
             ("update_records", self.update_records),
             ("update_bytes", self.update_bytes),
             ("updates_taken", self.updates_taken),
+            ("updates_unused", self.updates_unused),
             ("messages", self.messages),
         ]
     }
@@ -181,6 +184,7 @@ impl Member {
             update_records: updates.sent_records,
             update_bytes: updates.sent_bytes,
             updates_taken: updates.applied_records,
+            updates_unused: updates.unused_runs,
             messages: self.mail.messages(),
             ..self.counters
         }
@@ -374,12 +378,13 @@ impl Member {
             }
             Some(&message::PAGE) => fetches.handle_page(from, record, pages, frames),
             Some(&message::DIFFERENCE) if self.checks.is_on() => {
-                self.checks.handle_stamped(from, record, pages, frames)
+                self.checks.handle_stamped(from, record, pages, &mut stores.updates, frames)
             }
             Some(&message::DIFFERENCE) => stores.handle_differences(from, record, pages, frames),
             Some(&message::UPDATE) => stores.updates.handle_update(from, record, pages, fetches, frames),
             Some(&message::APPLIED) => stores.updates.handle_applied(from, record),
             Some(&message::SETTLED) => stores.updates.handle_settled(from, record),
+            Some(&message::LEFT) => stores.updates.handle_left(from, record, pages),
             Some(&message::MESSAGE) => match self.mail.handle_piece(from, record, pages.units()) {
                 Ok(message) => {
                     message.into_iter().for_each(|message| self.handle_message(from, message));
@@ -397,6 +402,8 @@ impl Member {
         for to in 0..self.nodes {
             self.mail.pump(to, port);
             self.answers.pump(to, port, frames);
+            // A home that hears of both hears first which copies are not there.
+            self.stores.updates.pump_left(to, &self.pages, &self.fetches, port);
             self.stores.updates.pump(to, port, frames);
         }
     }
@@ -526,8 +533,8 @@ impl Member {
         if !mutated!(BlindKept) {
             runs_of(&mut absent).into_iter().for_each(|run| frames.allow(run, Access::None));
         }
-        // All who have copies of the others have got what was stored.
-        if !runs.is_empty() {
+        // All who have copies of the others have got what was stored. A race is found by numbers of intervals.
+        if !runs.is_empty() || self.checks.is_on() {
             self.known.close(runs);
             self.counters.intervals += 1;
         }

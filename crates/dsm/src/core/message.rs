@@ -7,7 +7,7 @@
 //! | DIFFERENCE | kind 1, zero 1, 1 if it has units of which copies are updated, zero 1; for each unit: unit 4, bytes that follow 2; gap and length as varints, bytes |
 //! | DIFFERENCE, checked | kind 1, 1, zero 2, interval 4, place of the store 8, vector time; then as above from the kind on |
 //! | UPDATE | kind 1, zero 3, place in the order of its home 8; then as DIFFERENCE from the first unit on |
-//! | APPLIED, SETTLED | kind 1, zero 3, place or count 8 |
+//! | APPLIED, SETTLED, LEFT | kind 1, zero 3, place, count or unit 8 |
 //! | MESSAGE | kind 1, last 1, zero 2; a piece of a message |
 //!
 //! A message has any length and goes in pieces: kind 1, zero 7, two numbers 8 each, the vector time, the
@@ -21,7 +21,7 @@ use super::time::VectorTime;
 use super::unit::{Run, UNIT_BYTES};
 
 /// The kinds of our records.
-pub const KINDS: Range<u8> = 0x50..0x57;
+pub const KINDS: Range<u8> = 0x50..0x58;
 /// Asks a home for units.
 pub const FETCH: u8 = 0x50;
 /// A piece of the answer.
@@ -36,6 +36,8 @@ pub const UPDATE: u8 = 0x54;
 pub const APPLIED: u8 = 0x55;
 /// All copies have what a node has sent in so many records of differences.
 pub const SETTLED: u8 = 0x56;
+/// A node has no copy of a unit any more.
+pub const LEFT: u8 = 0x57;
 
 /// Bytes of the record that fetches.
 pub const FETCH_BYTES: usize = 8;

@@ -121,6 +121,11 @@ impl Pages {
         self.flags[unit as usize] & TWINNED != 0
     }
 
+    /// Whether a unit has a twin, to find its stores by or to check its notes by.
+    pub fn has_twin(&self, unit: u32) -> bool {
+        self.flags[unit as usize] & (TWINNED | CHECKED) != 0
+    }
+
     /// Whether notes say which bytes of a copy its home does not have yet.
     pub fn is_noted(&self, unit: u32) -> bool {
         self.flags[unit as usize] & NOTED != 0

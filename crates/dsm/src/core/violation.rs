@@ -4,6 +4,24 @@ use thiserror::Error;
 
 use super::check::Race;
 
+/// Memory that each process has for itself, at an address of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Private {
+    /// The stack.
+    Stack,
+    /// Anything else.
+    Other,
+}
+
+impl std::fmt::Display for Private {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str(match self {
+            Private::Stack => "a variable of a function",
+            Private::Other => "memory of malloc or of a library",
+        })
+    }
+}
+
 /// Mistake of a program; it ends the job.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Violation {
@@ -89,6 +107,22 @@ pub enum Violation {
         node: usize,
         /// Where, in the arena.
         offset: u64,
+        /// The place of the instruction that stored to the page first.
+        site: u64,
+    },
+    /// A pointer in shared memory that leads other ranks astray.
+    #[error(
+        "rank {node} stores {address:#x}, the address of {place}, at byte {offset} of shared memory: other processes have something else there, or nothing; G_MALLOC gives memory that all have"
+    )]
+    Private {
+        /// The rank.
+        node: usize,
+        /// Where the pointer lies, in the arena.
+        offset: u64,
+        /// What it leads to.
+        address: u64,
+        /// The same, as words.
+        place: Private,
         /// The place of the instruction that stored to the page first.
         site: u64,
     },

@@ -1,14 +1,20 @@
 //! Stores of a job that is checked (`TUTTI_DSM_CHECK=1`): homes look for races, and each rank for stores that
-//! its notes lack.
+//! its notes lack, and for pointers that mean nothing to others.
+
+use std::ops::Range;
 
 use super::frames::Frames;
 use super::knowledge::Knowledge;
+use super::updates::Updates;
 use crate::core::check::{Check, Stamp};
 use crate::core::difference;
 use crate::core::message;
 use crate::core::page::Pages;
 use crate::core::unit::UNIT_BYTES;
 use crate::core::violation::Violation;
+
+/// Bytes of a pointer, which lies at a multiple of them.
+const WORD_BYTES: usize = size_of::<u64>();
 
 /// State of the checks; off at first.
 #[derive(Debug)]
@@ -57,7 +63,7 @@ impl Checks {
         if self.check.is_none() {
             return;
         }
-        if pages.is_home(unit) && is_first {
+        if pages.is_home(unit) && !pages.is_updated(unit) && is_first {
             frames.make_twin(unit);
             self.own_twins.push(unit);
         } else if pages.note_checked(unit) {
@@ -71,6 +77,7 @@ impl Checks {
         from: usize,
         record: &[u8],
         pages: &Pages,
+        updates: &mut Updates,
         frames: &mut impl Frames,
     ) -> Option<()> {
         let (interval, site, seen, rest) = message::decode_stamp(record, self.nodes)?;
@@ -78,15 +85,19 @@ impl Checks {
         let Checks { check, own_twins, violation, .. } = self;
         let check = check.as_mut()?;
         let mut is_home = true;
+        if message::is_for_copies(record) {
+            updates.begin(from);
+        }
         message::decode_differences(rest, pages.units(), |unit, offset, bytes| {
             if !pages.is_home(unit) {
                 is_home = false;
                 return;
             }
             frames.store(unit, offset, bytes);
-            if own_twins.contains(&unit) {
+            if own_twins.contains(&unit) || (pages.has_twin(unit) && !mutated!(HomeTwinStale)) {
                 frames.store_twin(unit, offset, bytes);
             }
+            updates.note_stored(from, unit, offset, bytes.len());
             if let Some(race) = check.note(unit, offset..offset + bytes.len(), stamp, &seen) {
                 violation.get_or_insert(Violation::Race { race });
             }
@@ -96,17 +107,43 @@ impl Checks {
 
     /// Checks the stores of this interval to own units.
     pub(super) fn check_own(&mut self, known: &Knowledge, frames: &mut impl Frames) {
-        let Checks { check: Some(check), own_twins, me, violation, .. } = self else { return };
-        for unit in own_twins.drain(..) {
-            let stamp = Stamp { rank: *me, interval: known.interval(), site: frames.site_of(unit) };
+        for unit in std::mem::take(&mut self.own_twins) {
             let mut from = 0;
             while let Some(run) = difference::next(frames.frame(unit), frames.twin(unit), from) {
                 from = run.end;
-                if let Some(race) = check.note(unit, run, stamp, known.seen()) {
-                    violation.get_or_insert(Violation::Race { race });
-                }
+                self.note_own(unit, run, known, frames);
             }
             frames.drop_twin(unit);
+        }
+    }
+
+    /// Checks bytes of a unit of this home that this rank has stored.
+    pub(super) fn note_own(
+        &mut self,
+        unit: u32,
+        bytes: Range<usize>,
+        known: &Knowledge,
+        frames: &impl Frames,
+    ) {
+        let Some(check) = &mut self.check else { return };
+        let stamp = Stamp { rank: self.me, interval: known.interval(), site: frames.site_of(unit) };
+        if let Some(race) = check.note(unit, bytes.clone(), stamp, known.seen()) {
+            self.violate(Violation::Race { race });
+        }
+        self.check_pointers(unit, bytes, frames);
+    }
+
+    /// Looks whether bytes that this rank has stored are part of the address of something that no other rank
+    /// has there.
+    pub(super) fn check_pointers(&mut self, unit: u32, bytes: Range<usize>, frames: &impl Frames) {
+        for at in (bytes.start / WORD_BYTES..bytes.end.div_ceil(WORD_BYTES)).map(|word| word * WORD_BYTES) {
+            let word = frames.frame(unit)[at..].first_chunk().expect("a unit has whole words");
+            let address = u64::from_le_bytes(*word);
+            if let Some(place) = frames.private_place(address) {
+                let (node, offset) = (self.me, unit as u64 * UNIT_BYTES as u64 + at as u64);
+                let site = frames.site_of(unit);
+                return self.violate(Violation::Private { node, offset, address, place, site });
+            }
         }
     }
 

@@ -130,10 +130,17 @@ impl Stores {
     ) -> bool {
         while let Some(&first) = flush.units.get(flush.next) {
             if pages.is_home(first) {
-                self.publish(first, pages, frames);
+                self.publish(first, pages, known, checks, frames);
                 end_flush(first, pages, checks, frames);
                 flush.next += 1;
                 continue;
+            }
+            if checks.is_on() && flush.offset == 0 {
+                let mut from = 0;
+                while let Some(run) = next_stored(first, from, pages, frames) {
+                    from = run.end;
+                    checks.check_pointers(first, run, frames);
+                }
             }
             let home = pages.homes().of(first);
             let (next, offset) = self.fill(flush, pages, checks.is_on().then_some(known), frames);
@@ -194,7 +201,14 @@ impl Stores {
     }
 
     /// Has copies of a unit of this home get what this rank has stored.
-    fn publish(&mut self, unit: u32, pages: &Pages, frames: &impl Frames) {
+    fn publish(
+        &mut self,
+        unit: u32,
+        pages: &Pages,
+        known: &Knowledge,
+        checks: &mut Checks,
+        frames: &impl Frames,
+    ) {
         if mutated!(OwnStoresUnsent) {
             return;
         }
@@ -203,6 +217,7 @@ impl Stores {
         while let Some(run) = next_stored(unit, from, pages, frames) {
             from = run.end;
             self.updates.note_stored(self.me, unit, run.start, run.len());
+            checks.note_own(unit, run, known, frames);
         }
     }
 

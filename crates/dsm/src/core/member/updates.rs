@@ -7,6 +7,7 @@
 //! release --DIFFERENCE> Updates::begin, note_stored
 //!                       Updates::pump --UPDATE--------------> handle_update: frame, and twin
 //!                                     <-----------APPLIED---- as far as all has come
+//!                       handle_left   <--------------LEFT---- of a unit that is not there
 //! release is over <---SETTLED--- all copies have it
 //! ```
 //!
@@ -15,7 +16,8 @@
 //! keeps the place of what was stored, and loads it when it sends.
 //!
 //! A copy that is being fetched takes updates too: pieces of its page have come before them. One that is
-//! absent drops them.
+//! absent drops them, and says LEFT, so that its home sends no more until the next FETCH. LEFT goes while the
+//! unit is neither here nor on its way: so it never comes behind a FETCH that brings the unit.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,6 +28,9 @@ use super::port::{Port, Sent};
 use crate::core::message::{self, Differences};
 use crate::core::page::Pages;
 use crate::core::unit::UNIT_BYTES;
+
+/// Units of a home that are not here: it hears of so many at once, and of others after their next update.
+const LEFT_MAX: usize = 64;
 
 /// Bytes of a unit that were stored, on their way to a copy.
 #[derive(Clone, Debug)]
@@ -71,6 +76,14 @@ struct Home {
     /// The place up to which its updates are applied here, and of which it has heard.
     applied: u64,
     told: u64,
+    /// Units of it that it updates though they are not here; more than [`LEFT_MAX`] have to wait.
+    left: Vec<u32>,
+}
+
+impl Home {
+    fn new() -> Self {
+        Home { left: Vec::with_capacity(LEFT_MAX), ..Home::default() }
+    }
 }
 
 /// Updates of this rank: as a home, as a writer and as one with copies.
@@ -99,6 +112,8 @@ pub(super) struct Counts {
     pub(super) sent_bytes: u64,
     /// Records that copies here have taken.
     pub(super) applied_records: u64,
+    /// Runs of bytes in them for units that are not here.
+    pub(super) unused_runs: u64,
 }
 
 impl Updates {
@@ -113,7 +128,7 @@ impl Updates {
             place: 0,
             holders: (0..ranks).map(|_| Holder::default()).collect(),
             writers: vec![Writer::default(); ranks],
-            homes: vec![Home::default(); ranks],
+            homes: (0..ranks).map(|_| Home::new()).collect(),
             record: Differences::new(record_bytes_max),
             counts: Counts::default(),
         }
@@ -172,7 +187,7 @@ impl Updates {
         let is_told = |(rank, writer): (usize, &Writer)| rank == self.me || writer.told == writer.records;
         self.holders.iter().all(|holder| holder.queue.is_empty())
             && self.writers.iter().enumerate().all(is_told)
-            && self.homes.iter().all(|home| home.told == home.applied)
+            && self.homes.iter().all(|home| home.told == home.applied && home.left.is_empty())
     }
 
     fn has_all(&self, place: u64) -> bool {
@@ -206,6 +221,23 @@ impl Updates {
             && port.try_send(to, &message::encode_number(message::SETTLED, records), &[]) != Sent::Full
         {
             self.writers[to].told = records;
+        }
+    }
+
+    /// Tells a home which units it updates though they are not here, as far as there is room.
+    pub(super) fn pump_left(&mut self, to: usize, pages: &Pages, fetches: &Fetches, port: &mut impl Port) {
+        let left = &mut self.homes[to].left;
+        while let Some(&unit) = left.last() {
+            let is_wanted = pages.is_present(unit) || fetches.brings(unit);
+            if !is_wanted && mutated!(LeftBehindFetch) {
+                return;
+            }
+            let is_due = !is_wanted || mutated!(LeftBehindFetch);
+            let record = message::encode_number(message::LEFT, u64::from(unit));
+            if is_due && !mutated!(AbsentUpdated) && port.try_send(to, &record, &[]) == Sent::Full {
+                return;
+            }
+            left.pop();
         }
     }
 
@@ -275,15 +307,22 @@ impl Updates {
             return None;
         }
         let mut is_right = true;
+        let (left, mut unused_runs) = (&mut self.homes[from].left, 0);
         message::decode_differences(rest, pages.units(), |unit, offset, bytes| {
             if pages.homes().of(unit) != from || !pages.is_updated(unit) {
                 is_right = false;
             } else if pages.is_present(unit) || (fetches.brings(unit) && !mutated!(UpdateDroppedInFetch)) {
-                store(unit, offset, bytes, pages.is_twinned(unit) && !mutated!(UpdateBesideTwin), frames);
+                store(unit, offset, bytes, pages.has_twin(unit) && !mutated!(UpdateBesideTwin), frames);
+            } else {
+                unused_runs += 1;
+                if left.len() < LEFT_MAX && !left.contains(&unit) {
+                    left.push(unit);
+                }
             }
         })
         .filter(|()| is_right)?;
         self.counts.applied_records += 1;
+        self.counts.unused_runs += unused_runs;
         self.homes[from].applied = place;
         Some(())
     }
@@ -293,6 +332,15 @@ impl Updates {
         let holder = &mut self.holders[from];
         let place = message::decode_number(record)?;
         holder.applied = (holder.applied..=holder.sent).contains(&place).then_some(place)?;
+        Some(())
+    }
+
+    /// A rank has no copy of a unit any more. None: it is none of this home of which copies are updated.
+    pub(super) fn handle_left(&mut self, from: usize, record: &[u8], pages: &Pages) -> Option<()> {
+        let unit = u32::try_from(message::decode_number(record)?).ok()?;
+        let number = unit.checked_sub(self.first).filter(|_| unit < pages.units() && pages.is_home(unit))?;
+        let at = number as usize * self.words + from / u64::BITS as usize;
+        self.ranks_with[at] &= !(1 << (from % u64::BITS as usize));
         Some(())
     }
 

@@ -1,0 +1,68 @@
+//! Addresses that mean something to this process alone, for jobs that are checked (`TUTTI_DSM_CHECK=1`).
+//!
+//! ```text
+//! the program's file   low: the same on all ranks
+//! memory of malloc     low at first, behind the file: a number of the program may look like an address there. So
+//!                      malloc is made to take mappings instead
+//! the arena            0x2000_0000_0000: the same on all ranks
+//! mappings, the stack  above: elsewhere on each rank. A number of the program hardly looks like that
+//! ```
+
+use crate::core::violation::Private;
+use crate::os;
+
+/// The lowest address of mappings that the kernel places, and of files that may lie anywhere.
+const PLACED_FROM: u64 = 0x5000_0000_0000;
+/// Behind the last address of a program.
+const PLACED_END: u64 = 1 << 48;
+/// Sizes of blocks that malloc may still have low memory for.
+const BLOCK_BYTES: [usize; 7] = [65536, 4096, 1024, 256, 128, 64, 24];
+/// Blocks of a size that are taken at most.
+const BLOCKS_MAX: usize = 8192;
+
+/// Memory of this process that an address leads to, and that other ranks have elsewhere.
+pub(crate) fn private_place(address: u64) -> Option<Private> {
+    if !(PLACED_FROM..PLACED_END).contains(&address) {
+        return None;
+    }
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    place_in(&maps, address)
+}
+
+/// The same by a list of the kernel.
+fn place_in(maps: &str, address: u64) -> Option<Private> {
+    let holds = |line: &&str| {
+        let (begin, end) = line.split(' ').next().and_then(|range| range.split_once('-'))?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        Some((number(begin)?..number(end)?).contains(&address))
+    };
+    let line = maps.lines().find(|line| holds(line) == Some(true))?;
+    Some(if line.ends_with("[stack]") { Private::Stack } else { Private::Other })
+}
+
+/// From now on malloc takes memory that is told from numbers. What it cannot give back stays in use.
+pub(crate) fn keep_malloc_apart() {
+    os::close_break();
+    for bytes in BLOCK_BYTES {
+        let mut blocks = 0..BLOCKS_MAX;
+        while blocks.next().is_some() && (os::allocate(bytes) as u64) < PLACED_FROM {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_tell_the_stack_from_other_private_memory() {
+        let maps = "00400000-00401000 r--p 00000000 08:01 7 /bin/x\n\
+                    7f0000001000-7f0000003000 rw-p 00000000 00:00 0 \n\
+                    7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0 [stack]\n";
+        let of = |address| place_in(maps, address);
+        assert_eq!([of(0x7f0000001000), of(0x7ffc00000008)], [Some(Private::Other), Some(Private::Stack)]);
+        assert_eq!([of(0x7f0000003000), of(0x7f0000000fff)], [None; 2]);
+        let variable = 0_u64;
+        assert!(private_place((&raw const variable).expose_provenance() as u64).is_some());
+        assert_eq!([private_place(0x400008), private_place(7)], [None; 2]);
+    }
+}
