@@ -14,8 +14,8 @@ use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 use crate::arena::BASE;
-use crate::failure;
 use crate::process::running;
+use crate::{failure, os};
 
 /// Descriptors of the library and of the rank's starter.
 static OWN: OnceLock<BTreeSet<i32>> = OnceLock::new();
@@ -36,7 +36,9 @@ pub fn refuse_shared(address: usize, bytes: usize, call: &str) {
 /// has not begun.
 pub(crate) fn note_own() {
     let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let open = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let listed: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // The list names the descriptor by which it was read: it is the program's next one.
+    let open = listed.into_iter().filter(|descriptor| os::is_open(*descriptor));
     let _ = OWN.set(open.filter(|descriptor| *descriptor > libc::STDERR_FILENO).collect());
 }
 

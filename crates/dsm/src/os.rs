@@ -224,6 +224,12 @@ pub(crate) fn duplicate(from: i32) -> i32 {
     unsafe { libc::fcntl(from, libc::F_DUPFD_CLOEXEC, 3) }
 }
 
+/// Whether a descriptor is open.
+pub(crate) fn is_open(descriptor: i32) -> bool {
+    // SAFETY: numbers alone.
+    unsafe { libc::fcntl(descriptor, libc::F_GETFD) != -1 }
+}
+
 /// Sends out the text that the program has printed.
 pub(crate) fn flush_streams() {
     // SAFETY: it is allowed at any time.
