@@ -4,11 +4,14 @@
 #
 #     lu/contiguous_blocks        1 node: verified   2 nodes: verified
 #
-# Verified: the program has tested its own result; or, where it has no test, lines of it are those of a run with one process,
-# numbers within a part in a million. Ran: it has ended well, and prints nothing that could be compared. Nothing is written into
-# DIR: each program is copied to target/splash.
+# Verified: the program has tested its own result; or, where it has no test, what it prints (=) or draws (@) is what a run with
+# one process does, numbers within a part in a million; of what ends when it is near enough (~) the last line, within a part in
+# a hundred. Ran: it has ended well, and has nothing that could be compared. Nothing is written into DIR: each program is copied
+# to target/splash.
 #
-# ONLY="lu fft" chooses by parts of names, RANKS=2 sets the processes, LIMIT_S=120 the time of a run.
+# ONLY="lu fft" chooses by parts of names, RANKS=2 sets the processes, LIMIT_S=120 the time of a run, DSM=udsm (adsm, twin) the
+# mode of tutticc. fmm and volrend fail: they change variables of C behind CREATE, and others need these (TUTTI_DSM_CHECK=1 names
+# them).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -23,7 +26,8 @@ splash=$1
 [ -x "$tutticc" ] || { echo "splash: $tutticc is not there: run make first" >&2; exit 1; }
 command -v m4 >/dev/null 2>&1 || { echo "splash: m4 is not there" >&2; exit 1; }
 
-# Folder | further sources and options | standard input | arguments | what a right run prints, or =LINES that are compared.
+# Folder | further sources and options | standard input | arguments | what a right run prints, or =LINES, ~LINES or @FILE that are
+# compared.
 # %: number of processes. FILE:A:B is the file with the word B in the place of A.
 programs='
 kernels/fft|||-p% -m12 -t|^TEST PASSED
@@ -35,21 +39,22 @@ apps/ocean/contiguous_partitions|||-p% -n66 -o|=^iter
 apps/ocean/non_contiguous_partitions|||-p% -n66 -o|=^iter
 apps/water-nsquared||inputs/n512-p%:512:64||=^ *-?[0-9].*[0-9]$
 apps/water-spatial||inputs/n512-p%:512:64||=^ *-?[0-9].*[0-9]$
-apps/barnes||inputs/n16384-p%:16384:1024||=^none
-apps/fmm||inputs/input.%.16384:16384:2048||=^none
-apps/radiosity|-Iglibdumb -Iglibps glibdumb/glib.c glibps/glibps.c||-p % -ae 5000 -bf 0.1 -en 0.05 -room -batch|=^none
+apps/barnes|-Dprintf=shown_printf|inputs/n16384-p%:16384:1024||=^ENERGY
+apps/fmm||inputs/input.%.16384:16384:2048|-o|=^P 
+apps/radiosity|-Iglibdumb -Iglibps glibdumb/glib.c glibps/glibps.c||-p % -ae 5000 -bf 0.1 -en 0.005 -room -batch -verbose|~^Total energy
 apps/raytrace|||-p% -m64 inputs/teapot.env|=^none
-apps/volrend|||% inputs/head-scaleddown4 4|=^none
+apps/volrend|-std=gnu89 -ftrivial-auto-var-init=zero -DHAVE_IEEEFP=1 -Ilibtiff -DPACKBITS_SUPPORT -DLZW_SUPPORT libtiff/tif_[!m]*.c||% inputs/head-scaleddown4 4|@inputs/head-scaleddown4_1011
 '
 
-# same FILE FILE: numbers of both are equal within a part in a million, and all else is.
+# same FILE FILE APPROXIMATE: numbers of both are equal within a part in a million (or in a hundred), and all else is.
 same() {
-    awk '
+    awk -v approximate="$3" '
+        BEGIN { part = approximate ? 1e-2 : 1e-6 }
         FNR == NR { want[FNR] = $0; lines = FNR; next }
         { n = split(want[FNR], one); if (n != NF) bad = 1
           for (i = 1; i <= NF; i++) if ($i != one[i]) {
               d = $i - one[i]; s = ($i < 0 ? -$i : $i) + (one[i] < 0 ? -one[i] : one[i])
-              if (s == 0 || (d < 0 ? -d : d) > 1e-6 * s) bad = 1 } }
+              if (s == 0 || (d < 0 ? -d : d) > part * s) bad = 1 } }
         END { exit bad || FNR != lines || lines == 0 }' "$1" "$2"
 }
 
@@ -67,7 +72,13 @@ run() {
 }
 
 # compared OUTPUT: its lines that are to be those of one process. The levels of OCEAN follow from how many there are.
-compared() { grep -E "${test:1}" "$1" | sed -E 's/level [0-9]+//'; }
+compared() {
+    case $test in
+        =*) grep -aE "${test:1}" "$1" | sed -E 's/level [0-9]+//' ;;
+        \~*) grep -aE "${test:1}" "$1" | tail -n 1 | tr -c '0-9.\n-' ' ' ;;
+        @*) od -A n -t u1 -v "${test:1}" ;;
+    esac
+}
 
 # judged RANKS NODES: one word, and the program's last line where it has failed.
 judged() {
@@ -77,13 +88,13 @@ judged() {
         echo "over $limit_s s"
     elif [ "$status" != 0 ]; then
         echo "failed ($status: $({ grep -v -m 1 '^mpiexec: ' "$output.err" || grep . "$output.err" || grep . "$output"; } 2>/dev/null | tail -n 1 | cut -c 1-140))"
-    elif [ "${test:0:1}" != = ]; then
+    elif [[ ${test:0:1} != [=~@] ]]; then
         if grep -qE "$test" "$output"; then echo verified; else echo "failed (its test says no)"; fi
-    elif ! compared out-1-1 >want; then
+    elif [ ! -s want ]; then
         echo "ran"
     else
         compared "$output" >found || true
-        if same want found; then echo verified; else echo "failed (other results than with one process)"; fi
+        if same want found "${test%%[!~]*}"; then echo verified; else echo "failed (other results than with one process)"; fi
     fi
 }
 
@@ -101,13 +112,41 @@ while IFS='|' read -r folder more stdin arguments test; do
     mkdir -p "$here"
     cp -rL "$splash/$folder/." "$here/" 2>/dev/null || true
     cd "$here"
+    # A header with macros that files in folders below include.
+    if [ "$folder" = apps/radiosity ]; then
+        mkdir headers
+        for header in *.h.in; do cp "$header" "headers/${header%.in}"; done
+        m4 -s -Ulen -Uindex -I headers -- "$root/target/dist/share/tutti/parmacs.m4" structs.h.in >structs.h
+    fi
+    if [ "$folder" = apps/barnes ]; then
+        # It prints times alone: its energies beside them.
+        cat >shown.c.in <<'END'
+EXTERN_ENV
+#define global extern
+#include "stdinc.h"
+#include <stdarg.h>
+#undef printf
+int shown_printf(const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    vprintf(format, list);
+    va_end(list);
+    if (strncmp(format, "COMPUTEEND", 10) == 0)
+        fprintf(stdout, "ENERGY %.12e %.12e %.12e\n", Global->etot[0], Global->etot[1], Global->etot[2]);
+    return 0;
+}
+END
+    fi
     # shellcheck disable=SC2086 # words of a line
-    if ! "$tutticc" -O2 -g -w -std=gnu11 -fno-strict-aliasing -o splash ./*.c.in $more -lm >compiled 2>&1; then
+    if ! "$tutticc" ${DSM:+--dsm=$DSM} -O2 -g -w -std=gnu11 -fno-strict-aliasing -o splash ./*.c.in $more -lm >compiled 2>&1; then
         printf '%-32s not compiled: %s\n' "$name" "$({ grep -m 1 -E 'error|not known|undefined' compiled || tail -n 1 compiled; } | cut -c 1-160)"
         failures=$((failures + 1))
         continue
     fi
-    [ "${test:0:1}" != = ] || run out-1-1 1 1 || true
+    if [[ ${test:0:1} = [=~@] ]]; then
+        run out-1-1 1 1 || true
+        compared out-1-1 >want || true
+    fi
     one=$(judged "$ranks" 1) two=$(judged "$ranks" 2)
     printf '%-32s 1 node: %-10s 2 nodes: %s\n' "$name" "$one" "$two"
     case "$one$two" in *failed* | *over*) failures=$((failures + 1)) ;; esac
