@@ -85,7 +85,7 @@ pub unsafe trait Client {
     fn peer_exited(&mut self, rank: usize) {
         let _ = rank;
     }
-    /// Does what arrivals have made possible.
+    /// Does what arrivals have made possible, and sends what was held back ([`Router::may_gather`]).
     fn advance(&mut self, outbox: &mut Outbox<'_>);
 }
 
@@ -123,6 +123,8 @@ pub struct Router {
     unsent: bool,
     /// By route, one bit: its interface owes others something that has found no room yet.
     owing: u8,
+    /// By route, one bit: its interface holds something back until [`Client::advance`] is called next.
+    gathering: u8,
 }
 
 /// Way by which an interface sends.
@@ -224,6 +226,7 @@ impl Router {
             left: vec![None; ranks],
             unsent: false,
             owing: 0,
+            gathering: 0,
         }
     }
 
@@ -291,13 +294,33 @@ impl Router {
     /// goes at once, and a rank that has heard something since may be awaited.
     pub fn may_wait(&mut self, to: usize) -> bool {
         let now = Instant::now();
-        let left = &mut self.left[to];
-        let follows = left.is_some_and(|(looks, at)| looks == self.looks && now.duration_since(at) < GATHER);
-        self.unsent = follows && service_state::will_poll();
+        self.unsent = self.follows(to, now) && service_state::will_poll();
         if !self.unsent {
-            *left = Some((self.looks, now));
+            self.left[to] = Some((self.looks, now));
         }
         self.unsent
+    }
+
+    /// Whether an interface may hold back what it has for a rank until [`Client::advance`] is called next:
+    /// the rule of [`Router::may_wait`], also while the program computes. Else it is to be sent now.
+    pub fn may_gather(&mut self, route: RouteId, to: usize) -> bool {
+        let now = Instant::now();
+        let may_gather = self.follows(to, now) && service_state::will_advance();
+        match may_gather {
+            true => self.gathering |= 1 << route.0,
+            false => self.left[to] = Some((self.looks, now)),
+        }
+        may_gather
+    }
+
+    /// Notes that what was held back for a rank leaves now: what follows soon may be held back again.
+    pub fn note_left(&mut self, to: usize) {
+        self.left[to] = Some((self.looks, Instant::now()));
+    }
+
+    /// Whether something has left for a rank a moment ago, with no look at the network since.
+    fn follows(&self, to: usize, now: Instant) -> bool {
+        self.left[to].is_some_and(|(looks, at)| looks == self.looks && now.duration_since(at) < GATHER)
     }
 
     /// Looks at the socket and the timers, for all interfaces. Returns whether anything moved.
@@ -346,6 +369,7 @@ impl Router {
                 }
             }
         }
+        self.gathering = 0;
         let Router { net, owing, .. } = self;
         routed.each(&mut |route, client| {
             client.advance(&mut Outbox { net: &mut *net, route, owing: &mut *owing });
@@ -392,6 +416,11 @@ impl Router {
     /// Whether small records wait for others to go with them.
     pub fn has_unsent(&self) -> bool {
         self.unsent
+    }
+
+    /// Whether an interface holds something back until [`Client::advance`] is called next.
+    pub fn is_gathering(&self) -> bool {
+        self.gathering != 0
     }
 
     /// How long until a timer is due, if there is one.

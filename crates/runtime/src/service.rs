@@ -209,7 +209,7 @@ fn poll(if_unsent: bool, is_calm: bool, substitute: &mut Substitute) -> Option<B
     substitute.took_back |= rank.take_back_asleep();
     // Who waits until nothing is under way any more (Finalize) waits for timers too.
     let is_due = router.borrow().timeout().is_some_and(|timeout| timeout.is_zero());
-    let has_unsent = router.borrow().has_unsent();
+    let has_unsent = router.borrow().has_unsent() || router.borrow().is_gathering();
     let moved = (has_unsent || !if_unsent) && router.borrow_mut().poll();
     let may_sleep = is_calm && !moved;
     if (moved || is_due || may_sleep) && rank.waits.has_sleepers() {

@@ -78,15 +78,22 @@ pub fn poke() {
 /// it serves it does so for the sake of operations on remote memory alone. The caller holds the process lock.
 #[inline]
 pub fn will_poll() -> bool {
-    SOON.load(Ordering::Relaxed) || wake_soon()
+    SOON.load(Ordering::Relaxed) || wake_soon(OPEN.load(Ordering::Relaxed))
+}
+
+/// The same for what is held back for a next look, also while the thread serves: a program that has computed
+/// may go on to, and many things at a time are worth a ring. The caller holds the process lock.
+#[inline]
+pub fn will_advance() -> bool {
+    SOON.load(Ordering::Relaxed) || wake_soon(true)
 }
 
 #[cold]
-fn wake_soon() -> bool {
+fn wake_soon(rings: bool) -> bool {
     if PARKED.load(Ordering::SeqCst) {
         SOON.store(true, Ordering::SeqCst);
         wake();
-    } else if OPEN.load(Ordering::Relaxed) && BELL.get().is_some() {
+    } else if rings && BELL.get().is_some() {
         // It serves, and may be about to park: then it sends at its next tick.
         SOON.store(true, Ordering::SeqCst);
         ring();

@@ -1,6 +1,8 @@
 /* Partitioned messages (MPI chapter 4): order of matching, different partitions on both sides, types with gaps, large data, early
  * arrival, several rounds, wrong arguments. Ranks 0 and 1; each rank also with itself. */
+#define _XOPEN_SOURCE 700 /* mkstemp */
 #include "check.h"
+#include <unistd.h>
 
 enum { ROUNDS = 5, ONE = 77, TWO = 78 };
 
@@ -207,6 +209,48 @@ static void early(int elements)
         MPI_Request_free(&request);
     }
     free(data);
+}
+
+/* Partitions that are ready one behind the other are seen while their sender computes and calls nothing: it goes on when the receiver
+ * has removed a file. It begins at once, or after some time without a call. */
+static void while_computing(double before)
+{
+    enum { PARTITIONS = 100, HALF = 50 };
+    char path[] = "/tmp/partitioned-XXXXXX";
+    long data[PARTITIONS];
+    int wrong = 0, flag = 1;
+    MPI_Request request;
+    for (int i = 0; i < PARTITIONS; i++)
+        data[i] = rank == 0 ? i + 9 : -1;
+    if (rank == 0) {
+        MPI_Psend_init(data, PARTITIONS, 1, MPI_LONG, 1, TWO, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+        MPI_Recv(path, sizeof path, MPI_CHAR, 1, ONE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Start(&request);
+        for (double start = MPI_Wtime(); MPI_Wtime() - start < before;)
+            ;
+        for (int i = 0; i < HALF; i++)
+            MPI_Pready(i, request);
+        while (access(path, F_OK) == 0)
+            ;
+        for (int i = HALF; i < PARTITIONS; i++)
+            MPI_Pready(i, request);
+    } else if (rank == 1) {
+        close(mkstemp(path));
+        MPI_Precv_init(data, PARTITIONS, 1, MPI_LONG, 0, TWO, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+        MPI_Start(&request);
+        MPI_Send(path, sizeof path, MPI_CHAR, 0, ONE, MPI_COMM_WORLD);
+        await(request, HALF - 1);
+        MPI_Parrived(request, HALF, &flag);
+        CHECK(!flag);
+        unlink(path);
+    } else {
+        return;
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int i = 0; i < PARTITIONS; i++)
+        wrong += data[i] != i + 9;
+    CHECK(wrong == 0);
+    MPI_Request_free(&request);
 }
 
 /* Three of the same tag match in the order in which they are made, whatever the order of their starts; ordinary messages of that
@@ -437,6 +481,8 @@ int main(int argc, char **argv)
         if (is_tutti()) {
             early(1);
             early(16384);
+            while_computing(0);
+            while_computing(0.03);
             none(0, 1, 0, 0);
             none(1, 0, 0, 2);
             none(0, 1, 2, 0);

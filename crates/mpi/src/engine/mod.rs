@@ -35,6 +35,7 @@ pub mod contexts;
 mod copies;
 mod counters;
 pub(crate) mod device_memory;
+mod far_pieces;
 mod far_receives;
 mod far_write;
 pub mod fast_path;

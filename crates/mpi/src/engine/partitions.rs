@@ -168,6 +168,7 @@ impl Engine {
 
     /// The user lets go of it; what is under way goes on.
     pub fn release_partitioned(&mut self, index: u32) {
+        self.send_held_back(index);
         let made = self.partitioned_mut(index).expect("the caller has looked");
         if made.pieces.awaited != NONE || made.pieces.is_looked_at {
             // More pieces follow ([`super::pieces`]), and then it goes.

@@ -74,14 +74,14 @@ impl Engine {
         Ok(memory)
     }
 
-    /// Declares one partition ready and writes it, if it follows the one before it, nothing waits, and
-    /// there is room; false, and nothing is done, otherwise.
+    /// Declares one partition ready and writes it, if it follows the one before it, nothing waits, and there
+    /// is room, or lets it wait with that ([`super::far_pieces`]); false, and nothing is done, otherwise.
     #[inline(always)]
     pub fn try_declare_next(&mut self, request: MPI_Request, partition: i32) -> bool {
         let Some(index) = self.requests.index(request.0) else { return false };
         let Some(made) = self.partitioned_mut(index) else { return false };
         if !made.try_write_next(partition as u32) {
-            return false;
+            return made.try_note_next(partition as u32);
         }
         if made.is_all_ready() {
             self.call_receiver(index);

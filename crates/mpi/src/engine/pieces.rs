@@ -3,7 +3,7 @@
 //! A sender sends what is ready at once, unless the piece before still waits: then what gets ready is
 //! gathered until that one has left. So a partition is never held back by one that is not ready, and a
 //! receiver that is slow gets few long pieces. The pieces of a message have one tag and come in order; a
-//! receiver has one receive posted.
+//! receiver has one receive posted. To ranks of other nodes more is gathered ([`super::far_pieces`]).
 
 use std::rc::Rc;
 
@@ -26,6 +26,9 @@ impl Engine {
     pub(super) fn send_pieces(&mut self, owner: u32, to: u32, tag: i32) {
         if self.partitioned(owner).is_some_and(|made| made.pieces.ring.is_some()) {
             self.write_pieces(owner, to, tag);
+            return;
+        }
+        if self.try_send_far_pieces(owner, to) {
             return;
         }
         loop {
@@ -96,6 +99,8 @@ impl Engine {
         let made = self.partitioned_mut(owner).expect("the caller has looked");
         if made.pieces.awaited == NONE {
             made.pieces.awaited = index;
+            // Only the last one is sent before.
+            made.pieces.noted_until = made.count_worth_sending(usize::MAX);
             self.requests.advance_when_done(index);
             self.pieces.owners.insert(index, owner);
         }
@@ -129,7 +134,7 @@ impl Engine {
     pub fn go_on_with_pieces(&mut self, done: u32) {
         let Some(owner) = self.pieces.owners.remove(&done) else { return };
         let made = self.partitioned_mut(owner).expect("an operation with an awaited piece stays");
-        made.pieces.awaited = NONE;
+        (made.pieces.awaited, made.pieces.noted_until) = (NONE, 0);
         let (Some(peer), Some(tag)) = (made.peer, made.tag_of(0)) else { return };
         if made.is_sender() {
             self.send_pieces(owner, peer, tag);

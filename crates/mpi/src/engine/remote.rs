@@ -35,7 +35,7 @@ use super::counters::Counters;
 use super::message::Message;
 use super::names::{Answer, KEEPER, NoAnswer};
 use super::remote_client::{Remote, RemoteClient, deliver};
-use super::remote_state::Outgoing;
+use super::remote_state::{Outgoing, Outlet};
 use super::unexpected_message::Unexpected;
 use crate::check_mode;
 use crate::request::{Request, RequestKind, Started};
@@ -74,6 +74,7 @@ impl Engine {
         }
         self.look_for_far_rtr(&message);
         let (mut router, route, mut client) = self.network();
+        client.send_gathered(&mut router.outbox(route));
         if !check_mode::is_on() && client.state.try_eager(&mut router.outbox(route), &message) {
             client.counters.eager += 1;
             if !router.may_wait(to) {
@@ -81,18 +82,7 @@ impl Engine {
             }
             return Started::Done;
         }
-        drop(router);
-        let mut request =
-            Request::new(RequestKind::Send, message.buffer, message.context, to as i32, message.tag);
-        request.bytes = request.buffer.bytes;
-        let index = self.requests.insert(request);
-        let (mut router, route, mut client) = self.network();
-        let ticket = client.state.put_off(to, Outgoing::Send { request: index, mode: message.mode });
-        client.requests.get_mut(index).posted = ticket;
-        client.push_out(&mut router.outbox(route));
-        if !client.state.to_send.is_empty() {
-            client.push_bulk(&mut router.outbox(route));
-        }
+        let index = client.queue_send(&mut router.outbox(route), message);
         // Of a burst of announcements all but the first go together, as small messages do.
         let message = client.requests.get(index).posted as u32;
         let waits = client.state.has_rendezvous(to, message, index) && router.may_wait(to);
@@ -217,5 +207,22 @@ impl Engine {
     /// Traffic of this rank's datagrams, if it has a network.
     pub fn traffic(&self) -> Option<Traffic> {
         Some(self.remote.as_deref()?.router.borrow().traffic())
+    }
+}
+
+impl RemoteClient<'_> {
+    /// Starts a send behind what waits for room already; its request may be done.
+    pub(super) fn queue_send(&mut self, outbox: &mut impl Outlet, message: Message) -> u32 {
+        let Message { to, context, tag, buffer, mode } = message;
+        let mut request = Request::new(RequestKind::Send, buffer, context, to as i32, tag);
+        request.bytes = request.buffer.bytes;
+        let index = self.requests.insert(request);
+        let ticket = self.state.put_off(to as usize, Outgoing::Send { request: index, mode });
+        self.requests.get_mut(index).posted = ticket;
+        self.push_out(outbox);
+        if !self.state.to_send.is_empty() {
+            self.push_bulk(outbox);
+        }
+        index
     }
 }

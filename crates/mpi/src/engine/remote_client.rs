@@ -167,6 +167,7 @@ unsafe impl Client for RemoteClient<'_> {
     }
 
     fn advance(&mut self, outbox: &mut Outbox<'_>) {
+        self.send_gathered(outbox);
         self.settle_rooms(outbox);
         self.push_bulk(outbox);
         self.push_out(outbox);

@@ -39,6 +39,8 @@ pub(super) struct State {
     pub contexts: HashMap<(u32, u64), u32>,
     /// Receives that are told to their senders.
     pub offers: Offers,
+    /// Partitions that are held back ([`super::far_pieces`]).
+    gathered: Gathered,
 }
 
 /// By what records and bulk messages leave: the network of the job, or the connections to guests.
@@ -108,6 +110,15 @@ impl Outlet for Guests {
         Guests::send_bulk(self, to, name, bytes, tag);
         Ok(())
     }
+}
+
+/// Operations that hold partitions back.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// Each once.
+    pub(super) owners: Vec<u32>,
+    /// Memory for the next piece to be sent.
+    pub(super) memory: Box<[u8]>,
 }
 
 /// State of the engine for a rank of another node.
@@ -200,7 +211,14 @@ impl State {
             questions: Questions::new(names),
             contexts: HashMap::new(),
             offers: Offers::default(),
+            gathered: Gathered::default(),
         }
+    }
+
+    /// Partitions that are held back.
+    #[inline]
+    pub(super) fn gathered(&mut self) -> &mut Gathered {
+        &mut self.gathered
     }
 
     /// A rank has ended, and no request has anything to do with it: nothing of it is kept.
@@ -342,7 +360,7 @@ impl State {
     /// Whether something waits for room, or for a place among the bulk messages.
     pub(super) fn owes(&self) -> bool {
         let State { busy, to_accept, to_send, .. } = self;
-        !to_accept.is_empty() || !to_send.is_empty() || !busy.is_empty()
+        !to_accept.is_empty() || !to_send.is_empty() || !busy.is_empty() || !self.gathered.owners.is_empty()
     }
 
     /// Whether nothing is owed to other nodes but what the channel has.
@@ -350,7 +368,7 @@ impl State {
         // Who has left takes no announced message any more.
         let is_announced = |peer: &Peer| !peer.rendezvous.is_empty() && !peer.has_exited;
         let owes = |peer: &Peer| !peer.backlog.is_empty() || is_announced(peer);
-        self.to_send.is_empty() && !self.peers.iter().any(owes)
+        self.to_send.is_empty() && self.gathered.owners.is_empty() && !self.peers.iter().any(owes)
     }
 
     /// Puts a small message into the FIFO, if nothing waits before it and there is room and credit.

@@ -59,7 +59,7 @@ fn data(seed: usize, bytes: usize) -> Vec<u8> {
 }
 
 /// Runs `left` as rank 0 and `right` as rank 1; both go on making progress until nothing is owed.
-fn pair(left: impl FnOnce(&mut Engine) + Send, right: impl FnOnce(&mut Engine) + Send) {
+pub(super) fn pair(left: impl FnOnce(&mut Engine) + Send, right: impl FnOnce(&mut Engine) + Send) {
     let (sockets, addresses): (Vec<OwnedFd>, Vec<SocketAddr>) =
         (0..2).map(|_| udp::open(Ipv4Addr::LOCALHOST.into()).unwrap()).unzip();
     let mut sockets = sockets.into_iter();

@@ -57,6 +57,11 @@ pub(crate) struct Pieces {
     pub(crate) ring: Option<Box<End>>,
     /// Each progress looks at the ring.
     pub(crate) is_looked_at: bool,
+    /// Sender: partitions that follow each other are only noted until so many are ready and not sent, since
+    /// they are held back or a message is awaited; 0 where the next one is looked at.
+    pub(crate) noted_until: u32,
+    /// Sender to another node: what is ready is held back.
+    pub(crate) is_held_back: bool,
     /// Sender: the ring had no room for what is ready, and the receiver has been rung.
     pub(crate) is_full: bool,
     /// Receiver: where a piece arrives.
@@ -73,6 +78,8 @@ impl Default for Pieces {
             is_broken: false,
             ring: None,
             is_looked_at: false,
+            noted_until: 0,
+            is_held_back: false,
             is_full: false,
             memory: Box::default(),
             bulk: None,
@@ -85,6 +92,7 @@ impl Pieces {
     pub(super) fn clear(&mut self) {
         self.set.clear();
         self.is_broken = false;
+        self.noted_until = 0;
         self.bulk = None;
     }
 }
@@ -232,6 +240,29 @@ impl Partitioned {
             ready.insert_next();
         }
         written
+    }
+
+    /// Declares the partition ready that follows the one before it, where that waits to be sent, and lets it
+    /// wait too; false, and nothing is done, where it is another one or the sender has more to do.
+    #[inline(always)]
+    pub(crate) fn try_note_next(&mut self, partition: u32) -> bool {
+        let Pieces { set, noted_until, .. } = &mut self.pieces;
+        let Side::Sender { ready, .. } = &mut self.side else { return false };
+        let is_noted = self.active && set.count() + 1 < *noted_until as usize;
+        let is_one = (partition as usize) < self.partitions;
+        if !is_noted || !is_one || !ready.is_next(partition) || !set.is_next(partition) {
+            return false;
+        }
+        ready.insert_next();
+        set.insert_next();
+        true
+    }
+
+    /// How many partitions that are ready and not sent are worth a message: so many bytes, or the rest.
+    pub(crate) fn count_worth_sending(&self, bytes: usize) -> u32 {
+        let Side::Sender { ready, .. } = &self.side else { return 0 };
+        let rest = self.pieces.set.count() + self.partitions - ready.count();
+        bytes.div_ceil(self.each.max(1)).min(rest) as u32
     }
 
     /// Writes the first run that is ready and not sent into the ring. There is one.
