@@ -198,7 +198,62 @@ fn shares_are_nobodys_where_processes_of_others_are_hidden_and_the_log_says_so()
     let is_said = comes_true(|| log().contains("hides the processes of other users here (hidepid)"));
     assert!(is_said, "{}", log());
     assert!(!log().contains("users' jobs share"), "{}", log());
+    // Users are told what the scheduler does, though the other one's jobs can be listed.
+    let say = |words: &[&str]| {
+        let tutti = users.command(*honest, "tutti", words);
+        tutti_tests::run(&mut without_others(&space.inside(*honest, &tutti)), tutti_tests::LIMIT).stdout
+    };
+    await_that("the reason is said", || say(&["ps", "-l"]).contains("(hidepid)"));
+    assert!(say(&["ps"]).contains(&format!("{other}")), "{}", say(&["ps"]));
+    let told = [say(&["ps", "-l"]), say(&["prices"]), say(&["doctor"])];
+    assert!(told.iter().all(|text| text.contains("(hidepid)") && !text.contains("50.0%")), "{told:?}");
+    let prices: serde_json::Value = serde_json::from_str(&say(&["prices", "--json"])).expect("JSON");
+    assert_eq!((&prices["sharers"], &prices["hides_others"]), (&serde_json::json!([]), &true.into()));
     for job in [job, beside] {
+        job.signal(rustix::process::Signal::INT);
+        assert_eq!(job.end().0, 130);
+    }
+}
+
+/// Users are told of those with whom the scheduler shares the machine, and of nobody else.
+#[test]
+fn shares_in_ps_and_prices_are_those_of_the_scheduler() {
+    let Some(users) = Users::new("hostile-sharers", 3) else { return };
+    let Some(space) = Space::new() else { return };
+    let [one, other, idle] = users.uids() else { panic!("three users") };
+    let start = |uid: u32, script: &str| {
+        let command = users.command(uid, "mpiexec", &["-n", "2", "sh", "-c", script]);
+        Running::start_command(&mut space.inside(uid, &command))
+    };
+    let sharers = |uid: u32| -> Vec<u64> {
+        let mut tutti = space.inside(uid, &users.command(uid, "tutti", &["prices", "--json"]));
+        let ran = tutti_tests::run(&mut tutti, tutti_tests::LIMIT);
+        if ran.code() != 0 {
+            // The daemon has not begun.
+            return Vec::new();
+        }
+        let prices: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        assert_eq!(prices["hides_others"], false, "{prices}");
+        prices["sharers"].as_array().expect("a list").iter().filter_map(|one| one["uid"].as_u64()).collect()
+    };
+    let loops = "while :; do :; done";
+    let jobs = [start(*one, loops), start(*other, loops), start(*idle, "exec sleep 1000")];
+    // A busy machine may let one of them rest for a moment: what is said then is as true.
+    await_that("each is named to the other", || {
+        sharers(*one) == [u64::from(*other)] && sharers(*other) == [u64::from(*one)]
+    });
+    await_that("and in the texts", || {
+        let say = |words: &[&str]| {
+            let mut tutti = space.inside(*one, &users.command(*one, "tutti", words));
+            tutti_tests::run(&mut tutti, tutti_tests::LIMIT).stdout
+        };
+        say(&["ps", "-l"]).contains("50.0% of the time: ") && say(&["prices"]).matches("50.0%").count() == 4
+    });
+    let [job, beside, resting] = jobs;
+    beside.signal(rustix::process::Signal::INT);
+    assert_eq!(beside.end().0, 130);
+    await_that("nobody is left", || sharers(*one).is_empty());
+    for job in [job, resting] {
         job.signal(rustix::process::Signal::INT);
         assert_eq!(job.end().0, 130);
     }

@@ -193,6 +193,12 @@ pub struct Prices {
     /// Time that jobs have had, and where they are in the matrix, by number.
     #[serde(default)]
     pub places: Vec<Place>,
+    /// Users with daemons of their own whose jobs and this daemon's share the machine by turns, by uid.
+    #[serde(default)]
+    pub sharers: Vec<u32>,
+    /// Another user's daemon is here whose processes `/proc` hides: its jobs and ours take no turns.
+    #[serde(default)]
+    pub hides_others: bool,
 }
 
 /// Time that a job has had, where it is in the matrix, and messages that its ranks have sent, as far as is

@@ -16,22 +16,21 @@ use tutti_client::filter::Filter;
 use tutti_client::table::aligned;
 use tutti_client::{others, states, users};
 
+/// Reason for which jobs of other users' daemons run at the same time.
+const WITHOUT_OTHERS: &str = "no turns with other users, whose processes /proc hides here (hidepid)";
 /// Users without root's daemon divide the machine evenly, by its clock; of so many each has at least a share.
 const SHARERS_MAX: usize = 8;
 
-/// Other users whose own daemons have jobs that run here, with the number of these.
-fn sharers(own: &[Standing]) -> Vec<(u32, u32)> {
-    let mut found: Vec<(u32, u32)> = Vec::new();
-    let runs = |state| [cluster::JobState::Running, cluster::JobState::Starting].contains(&state);
-    for other in others::jobs().iter().filter(|other| runs(other.state)) {
-        match found.iter_mut().find(|(uid, _)| *uid == other.uid) {
-            Some((_, jobs)) => *jobs += 1,
-            // Root's daemon has listed its users already.
-            None if own.iter().all(|one| one.user != other.uid) => found.push((other.uid, 1)),
-            None => {}
-        }
+/// Users with daemons of their own with whom the scheduler shares this machine, with the number of their jobs
+/// that run here.
+fn sharers(prices: &Prices) -> Vec<(u32, usize)> {
+    if prices.sharers.is_empty() {
+        return Vec::new();
     }
-    found
+    let runs = |state| [cluster::JobState::Running, cluster::JobState::Starting].contains(&state);
+    let running: Vec<u32> = others::jobs().iter().filter(|job| runs(job.state)).map(|job| job.uid).collect();
+    let jobs_of = |uid: u32| running.iter().filter(|one| **one == uid).count();
+    prices.sharers.iter().map(|uid| (*uid, jobs_of(*uid))).collect()
 }
 
 /// Rest of a share beside so many other users.
@@ -122,6 +121,8 @@ pub(super) fn prices(in_json: bool) -> Result<ExitCode, String> {
             "left_out": left_out.iter().map(|job| job.0).collect::<Vec<_>>(),
             "half_life_ms": half_life_ms,
             "users": standings.iter().map(user).collect::<Vec<_>>(),
+            "hides_others": prices.hides_others,
+            "sharers": prices.sharers.iter().map(|uid| json!({ "user": users::name(*uid), "uid": uid })).collect::<Vec<_>>(),
         });
         return Ok(stdout::print(Some(format!("{value:#}\n")), ""));
     }
@@ -167,7 +168,7 @@ pub(super) fn prices(in_json: bool) -> Result<ExitCode, String> {
         text.push_str(&format!("job {job} has flooded the network and is left out of its row\n"));
     }
     let mut table = vec![["USER", "JOBS", "SHARE", "USED", "GETS"].map(str::to_owned).to_vec()];
-    let sharers = sharers(standings);
+    let sharers = sharers(&prices);
     table.extend(standings.iter().map(|one| {
         vec![
             users::name(one.user),
@@ -179,10 +180,14 @@ pub(super) fn prices(in_json: bool) -> Result<ExitCode, String> {
     }));
     table.extend(sharers.iter().map(|(uid, jobs)| {
         let share = percent(beside(1_000_000, sharers.len()));
-        vec![users::name(*uid), jobs.to_string(), share.clone(), "-".into(), share]
+        let jobs = if *jobs == 0 { "-".to_owned() } else { jobs.to_string() };
+        vec![users::name(*uid), jobs, share.clone(), "-".into(), share]
     }));
     text.push('\n');
     text.push_str(&aligned(&table, &[false, true, true, true, true]));
+    if prices.hides_others {
+        text.push_str(&format!("{WITHOUT_OTHERS}\n"));
+    }
     Ok(stdout::print(Some(text), ""))
 }
 
@@ -195,8 +200,9 @@ pub(super) fn list(all: bool, filter: &Filter) -> Result<ExitCode, String> {
         Answer::Jobs(rows) => rows,
         _ => return Err(OTHER_VERSION.into()),
     };
-    let Prices { users: standings, places, .. } = ask()?;
-    let sharers = sharers(&standings);
+    let prices = ask()?;
+    let sharers = sharers(&prices);
+    let Prices { users: standings, places, hides_others, .. } = prices;
     let names: Vec<String> = sharers.iter().map(|(uid, _)| users::name(*uid)).collect();
     let head = ["JOB", "STATE", "USER", "WEIGHT", "EFFECTIVE", "MESSAGES", "LIBRARY", "WHY"];
     let mut table = vec![head.map(str::to_owned).to_vec()];
@@ -218,6 +224,7 @@ pub(super) fn list(all: bool, filter: &Filter) -> Result<ExitCode, String> {
                 percent(one.share_ppm),
                 percent(used_ppm(&standings, one))
             ),
+            _ if hides_others => WITHOUT_OTHERS.to_owned(),
             _ => "no other user wants the slots".to_owned(),
         };
         let messages = places.iter().find(|place| place.job == row.job).map_or(0, |place| place.messages);

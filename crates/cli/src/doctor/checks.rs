@@ -72,6 +72,7 @@ pub fn of_machine(facts: &Facts) -> Vec<Check> {
         offloads(facts),
         receive_buffer(facts),
         open_files(facts),
+        turns(facts),
     ]
 }
 
@@ -266,6 +267,17 @@ fn open_files(facts: &Facts) -> Check {
     }
 }
 
+fn turns(facts: &Facts) -> Check {
+    if facts.hides_processes {
+        return may(
+            "turns",
+            "/proc hides other users' processes (hidepid): without root's daemon users' jobs take no turns",
+            "run a daemon as root, or: mount -o remount,hidepid=0 /proc",
+        );
+    }
+    ok("turns", "/proc shows whether other users' jobs work")
+}
+
 #[cfg(test)]
 pub mod tests {
     use crate::doctor::facts::{Calls, Cgroups};
@@ -313,7 +325,7 @@ pub mod tests {
     #[test]
     fn doctor_says_what_to_do_about_each_thing_that_is_missing() {
         type Change = fn(&mut Facts);
-        let changes: [(&str, Verdict, Change); 13] = [
+        let changes: [(&str, Verdict, Change); 14] = [
             ("system calls", Verdict::Fix, |facts| facts.calls.clone3 = false),
             ("system calls", Verdict::Fix, |facts| facts.calls.memfd = false),
             ("cgroups", Verdict::May, |facts| facts.cgroups.can_make = false),
@@ -327,6 +339,7 @@ pub mod tests {
             ("UDP", Verdict::May, |facts| facts.calls.gro = false),
             ("receive buffers", Verdict::May, |facts| facts.receive_bytes = Some(212_992)),
             ("open files", Verdict::Fix, |facts| facts.files_max = Some(256)),
+            ("turns", Verdict::May, |facts| facts.hides_processes = true),
         ];
         for (subject, expected, change) in changes {
             let mut facts = well();

@@ -40,6 +40,8 @@ pub struct Facts {
     pub calls: Calls,
     /// `kernel.yama.ptrace_scope`; none: the kernel has no Yama.
     pub ptrace_scope: Option<u32>,
+    /// `/proc` hides the processes of other users (`hidepid`).
+    pub hides_processes: bool,
 }
 
 /// Facts about cgroups.
@@ -111,6 +113,8 @@ impl Facts {
                 gro,
             },
             ptrace_scope: number("/proc/sys/kernel/yama/ptrace_scope").map(|scope| scope as u32),
+            // The first process is always there, and anybody may read this of it elsewhere.
+            hides_processes: std::fs::read("/proc/1/stat").is_err(),
         }
     }
 }

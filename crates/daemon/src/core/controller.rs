@@ -101,6 +101,8 @@ pub(super) struct Controller {
     versions: BTreeMap<NodeId, u64>,
     /// Last report of the switch thread, on what jobs and users have had.
     served: ServedReport,
+    /// Users with daemons of their own who share this machine with ours, and whether others are hidden.
+    sharers: (Vec<u32>, bool),
     drains: drains::Drains,
     reservations: reserved::Reservations,
     /// Jobs that are connected to each other, as the scheduler knows it.
@@ -122,6 +124,7 @@ impl Controller {
             rules,
             versions: BTreeMap::new(),
             served: ServedReport::default(),
+            sharers: Default::default(),
             drains: drains::Drains::default(),
             reservations: reserved::Reservations::default(),
             connections: BTreeSet::new(),

@@ -58,6 +58,9 @@ pub enum Event {
     Limited(JobId, Enforced),
     /// A filler is put out on this node, or may fill again.
     PutOut(JobId, Option<PutOut>),
+    /// Users with daemons of their own share this machine with ours by turns: who, and whether `/proc` hides
+    /// others, with whom nothing is shared.
+    Sharers(Vec<u32>, bool),
     /// The switch thread has done this lately.
     Turns(TurnBatch),
     /// The sections of the configuration that hold for all nodes are on the disk.

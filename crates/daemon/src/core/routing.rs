@@ -144,6 +144,11 @@ impl Subsystems {
             Event::Gang(event) => self.handle_gang(out, event),
             Event::Limited(job, enforced) => self.parts.record_enforced(job, enforced),
             Event::PutOut(job, put_out) => self.parts.record_put_out(cx, job, put_out),
+            Event::Sharers(sharers, hides_others) => {
+                if let Some(controller) = &mut self.controller {
+                    controller.set_sharers(sharers, hides_others);
+                }
+            }
             Event::Filed(job, filed) => {
                 if let Some(controller) = &mut self.controller {
                     controller.handle_filed(cx, job, &filed);

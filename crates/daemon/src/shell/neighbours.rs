@@ -44,7 +44,9 @@ use tutti_sched::Window;
 use tutti_shm::users::is_one_user;
 
 use super::announced::listen;
+use super::clock::now;
 use super::{Shell, ShellEvent};
+use crate::core::event::Event;
 use crate::gang::Command;
 
 /// Between two looks while our jobs want to run.
@@ -83,6 +85,8 @@ pub(super) struct Neighbours {
     window: Option<Window>,
     /// Whether it was said that others are not seen.
     is_hidden: bool,
+    /// Users with whom the machine is shared, and whether others are hidden, as the controller knows it.
+    reported: (Vec<u32>, bool),
 }
 
 impl Neighbours {
@@ -100,6 +104,7 @@ impl Neighbours {
             judged_ms: 0,
             window: None,
             is_hidden: false,
+            reported: (Vec::new(), false),
         }
     }
 
@@ -184,8 +189,8 @@ pub(super) struct Census {
     worked: BTreeMap<u32, VecDeque<(u64, u64)>>,
     /// Users who count.
     users: BTreeSet<u32>,
-    /// Somebody listens whose process lives and is not seen: nothing is known of his work.
-    is_hidden: bool,
+    /// Names on which somebody listens whose process lives and is not seen: nothing is known of his work.
+    hidden: BTreeSet<String>,
 }
 
 impl Census {
@@ -196,7 +201,7 @@ impl Census {
             known: BTreeMap::new(),
             worked: BTreeMap::new(),
             users: BTreeSet::new(),
-            is_hidden: false,
+            hidden: BTreeSet::new(),
         }
     }
 
@@ -227,6 +232,7 @@ impl Census {
         self.known.retain(|name, listener| {
             names.contains(name.as_str()) && listener.is_none_or(|listener| listener.is_alive())
         });
+        self.hidden.retain(|name| names.contains(name.as_str()));
         let new = names.into_iter().filter(|name| !self.known.contains_key(*name));
         let is_of_daemon = |name: &&str| daemons.iter().any(|daemon| daemon == name);
         let (first, mut rest): (Vec<&str>, Vec<&str>) = new.partition(is_of_daemon);
@@ -241,7 +247,9 @@ impl Census {
                 Err(Errno::AGAIN) => continue,
                 peer => peer.ok(),
             };
-            self.is_hidden |= peer.is_some_and(|peer| is_hidden(peer.pid));
+            if peer.is_some_and(|peer| is_hidden(peer.pid)) {
+                self.hidden.insert(name.to_owned());
+            }
             let found =
                 peer.and_then(Listener::of).filter(|found| Some(found.uid) == event && found.is_alive());
             self.known.insert(name.to_owned(), found);
@@ -359,19 +367,32 @@ impl Shell {
         }
         if !wanted {
             self.share_by(None);
+            self.report_sharers(Vec::new(), false);
         }
     }
 
     /// Handles the census, which has looked who else is there.
     pub(super) fn handle_neighbours(&mut self, census: Census, window: Option<Window>) {
-        if census.is_hidden && !std::mem::replace(&mut self.neighbours.is_hidden, true) {
+        let hides_others = !census.hidden.is_empty();
+        if hides_others && !std::mem::replace(&mut self.neighbours.is_hidden, true) {
             tracing::warn!(
                 "/proc hides the processes of other users here (hidepid): their jobs and ours take no turns"
             );
         }
+        let sharers = if window.is_some() { census.users.iter().copied().collect() } else { Vec::new() };
         self.neighbours.take(census);
         if self.neighbours.listener.is_some() {
             self.share_by(window);
+            self.report_sharers(sharers, hides_others);
+        }
+    }
+
+    /// Tells the controller with whom its jobs take turns, for users who ask.
+    fn report_sharers(&mut self, sharers: Vec<u32>, hides_others: bool) {
+        let reported = (sharers, hides_others);
+        if self.neighbours.reported != reported {
+            self.neighbours.reported.clone_from(&reported);
+            self.core.handle(now(), Event::Sharers(reported.0, reported.1));
         }
     }
 

@@ -49,7 +49,13 @@ impl Controller {
         }
         let ServedReport { processor, users, prices, left_out, .. } = self.served.clone();
         let half_life_ms = self.rules.half_life_ms();
-        Prices { processor, half_life_ms, users, nodes: prices, left_out, places }
+        let (sharers, hides_others) = self.sharers.clone();
+        Prices { processor, half_life_ms, users, nodes: prices, left_out, places, sharers, hides_others }
+    }
+
+    /// Daemons of other users share this machine with this one, or no more.
+    pub(in crate::core) fn set_sharers(&mut self, sharers: Vec<u32>, hides_others: bool) {
+        self.sharers = (sharers, hides_others);
     }
 }
 
