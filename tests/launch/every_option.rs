@@ -201,6 +201,8 @@ const FATES: &[(&str, [Fate; 3])] = &[
     ("max-restarts", all(Refused)),
     ("order-nodes", all(Refused)),
     ("bynode", all(Refused)),
+    ("soft", all(Refused)),
+    ("arch", all(Refused)),
     ("configfile", all(Refused)),
     ("runtime-options", all(Refused)),
     ("mca", all(Reported)),

@@ -125,6 +125,8 @@ struct Group {
     programs: usize,
     /// Hosts of these programs, each once.
     hosts: Vec<Host>,
+    /// Ranks that a host file allows on all of them at most, if it says so of each.
+    most: Option<u64>,
 }
 
 /// Chooses the hosts of a job.
@@ -146,7 +148,7 @@ pub fn wanted(options: &Options) -> Result<Chosen, HostError> {
             }
             return Ok(Chosen::anywhere(options));
         };
-        let groups = [Group { programs: options.programs.len(), hosts: merged(found.hosts) }];
+        let groups = [Group { programs: options.programs.len(), hosts: merged(found.hosts), most: None }];
         let hosts = &groups[0].hosts;
         if let [host] = &hosts[..]
             && machine.is(&host.name)
@@ -213,7 +215,14 @@ impl Chosen {
         for group in groups {
             let of_group = slots(&group.hosts)?;
             let is_alone = group.programs == 1;
+            let first = ranks.len();
             ranks.extend(std::iter::repeat_n(of_group.filter(|_| is_alone), group.programs));
+            let programs = options.programs.iter().zip(&ranks).skip(first);
+            let wanted =
+                programs.filter_map(|(program, ranks)| program.ranks.or(*ranks)).map(u64::from).sum();
+            if let Some(room) = group.most.filter(|most| wanted > *most) {
+                return Err(HostError::NoRoom { ranks: wanted, room });
+            }
         }
         if let [group] = groups {
             return Ok(Chosen { hosts: group.hosts.clone(), ranks, is_dealt: false });
@@ -270,12 +279,17 @@ fn groups(programs: &[Program]) -> Result<Vec<Group>, HostError> {
         for word in &program.hosts {
             hosts.push(of_word(word)?);
         }
+        let mut most = program.hosts.is_empty().then_some(0_u64);
         for file in &program.host_files {
-            hosts.extend(read_file(file)?);
+            for line in read_file(file)? {
+                most = most.zip(line.most).map(|(all, most)| all + u64::from(most));
+                hosts.push(line.host);
+            }
         }
         match groups.last_mut() {
             _ if !hosts.is_empty() => {
-                groups.push(Group { programs: 1 + std::mem::take(&mut before), hosts: merged(hosts) });
+                let programs = 1 + std::mem::take(&mut before);
+                groups.push(Group { programs, hosts: merged(hosts), most });
             }
             Some(group) => group.programs += 1,
             None => before += 1,
@@ -356,7 +370,7 @@ fn host(text: &str) -> Option<Host> {
     let count = |rest: &str| match rest.strip_prefix(':') {
         None => rest.is_empty().then_some(None),
         // Open MPI: as many as there are cores.
-        Some("*") => Some(None),
+        Some("*" | "auto") => Some(None),
         Some(count) if count.bytes().all(|byte| byte.is_ascii_digit()) => Some(Some(count.parse().ok()?)),
         Some(_) => None,
     };
@@ -371,7 +385,16 @@ fn host(text: &str) -> Option<Host> {
     known(&text[..at]).then(|| Some(named(&text[..at], count(&text[at..])?)))?
 }
 
-fn read_file(file: &OsStr) -> Result<Vec<Host>, HostError> {
+/// Line of a host file.
+#[derive(Debug, PartialEq, Eq)]
+struct Line {
+    host: Host,
+    /// Ranks that it allows at most.
+    most: Option<u32>,
+}
+
+fn read_file(file: impl AsRef<OsStr>) -> Result<Vec<Line>, HostError> {
+    let file = file.as_ref();
     let name = file.to_string_lossy().into_owned();
     let unreadable = |reason: String| HostError::Unreadable(name.clone(), reason);
     let size = std::fs::metadata(Path::new(file)).map_err(|error| unreadable(error.to_string()))?.len();
@@ -387,21 +410,29 @@ fn read_file(file: &OsStr) -> Result<Vec<Host>, HostError> {
     Ok(hosts)
 }
 
-/// The host of a line: `node1`, `node1:4`, `node1 slots=4 max_slots=8`, with a comment behind `#`.
-fn host_of(line: &str) -> Result<Option<Host>, ()> {
-    let mut words = line.split('#').next().unwrap_or("").split_ascii_whitespace();
+/// The host of a line: `node1`, `node1:4`, `node1 slots=4 max_slots=8`, with a comment behind `#`. The words
+/// of Open MPI for both numbers are taken, and blanks beside `=`.
+fn host_of(line: &str) -> Result<Option<Line>, ()> {
+    let line = line.split('#').next().unwrap_or("").replace('=', " = ");
+    let mut words = line.split_ascii_whitespace();
     let Some(first) = words.next() else { return Ok(None) };
-    let mut found = host(first).ok_or(())?;
-    for word in words {
-        let (key, value) = word.split_once('=').ok_or(())?;
-        let value: u32 = value.parse().map_err(drop)?;
-        match key {
-            "slots" => found.ranks = Some(value),
-            "max_slots" | "max-slots" => {}
+    let mut found = Line { host: host(first).ok_or(())?, most: None };
+    while let Some(key) = words.next() {
+        if words.next() != Some("=") {
+            return Err(());
+        }
+        let value: u32 = words.next().ok_or(())?.parse().map_err(drop)?;
+        match &*key.replace('-', "_") {
+            "slots" | "slot" | "cpu" | "count" => found.host.ranks = Some(value),
+            "max_slots" | "slots_max" | "max_cpu" | "cpu_max" | "max_count" | "count_max" => {
+                found.most = Some(value);
+            }
             _ => return Err(()),
         }
     }
-    Ok(Some(found))
+    // Without another number it gets so many.
+    let is_above = found.most.is_some_and(|most| most < found.host.ranks.unwrap_or(0));
+    if is_above { Err(()) } else { Ok(Some(found)) }
 }
 
 #[cfg(test)]

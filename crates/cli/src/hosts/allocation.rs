@@ -58,22 +58,26 @@ pub fn of_environment() -> Result<Option<Allocation>, HostError> {
         (System::Slurm, hosts)
     } else if let Some(file) = file("PBS_NODEFILE") {
         // A line for each slot.
-        let hosts = read_file(file.as_ref())?;
-        (System::Pbs, hosts.into_iter().map(|host| Host { ranks: host.ranks.or(Some(1)), ..host }).collect())
+        (System::Pbs, slot_each(&file)?)
     } else if let Some(list) = variable("LSB_MCPU_HOSTS") {
         (System::Lsf, pairs(&list).unwrap_or_default())
     } else if let Some(file) = file("LSB_DJOB_HOSTFILE") {
         // A line for each slot.
-        let hosts = read_file(file.as_ref())?;
-        (System::Lsf, hosts.into_iter().map(|host| Host { ranks: host.ranks.or(Some(1)), ..host }).collect())
+        (System::Lsf, slot_each(&file)?)
     } else if let Some(file) = file("PE_HOSTFILE") {
         (System::GridEngine, grid_engine(&file)?)
     } else if let Some(file) = LAUNCHERS.iter().find_map(|name| file(name)) {
-        (System::HostFile, read_file(file.as_ref())?)
+        (System::HostFile, read_file(&file)?.into_iter().map(|line| line.host).collect())
     } else {
         return Ok(None);
     };
     Ok((!hosts.is_empty()).then_some(Allocation { system, hosts }))
+}
+
+/// A file with a line for each slot.
+fn slot_each(file: &str) -> Result<Vec<Host>, HostError> {
+    let hosts = read_file(file)?.into_iter().map(|line| line.host);
+    Ok(hosts.map(|host| Host { ranks: host.ranks.or(Some(1)), ..host }).collect())
 }
 
 /// LSF: `node1 4 node2 2`.

@@ -66,6 +66,7 @@ fn host_words_are_names_or_addresses_with_a_number() {
         ("node1", host("node1", None)),
         ("node1:4", host("node1", Some(4))),
         ("node1:*", host("node1", None)),
+        ("node1:auto", host("node1", None)),
         ("10.0.0.1:4", host("10.0.0.1", Some(4))),
         ("[::1]:4", host("::1", Some(4))),
         ("[::1]", host("::1", None)),
@@ -93,12 +94,40 @@ fn host_words_are_names_or_addresses_with_a_number() {
 }
 
 #[test]
+fn hostfile_bounds_the_ranks_where_each_host_has_a_bound() {
+    let scratch = tutti_testkit::Scratch::new("hosts-most");
+    let write = |name: &str, text: &str| {
+        let path = scratch.path().join(name);
+        std::fs::write(&path, text).expect("a file of ours");
+        path.display().to_string()
+    };
+    let (both, one) =
+        (write("both", "a slots=2 max_slots=3\nb max-slots=2\n"), write("one", "a slots=1 max_slots=1\nb\n"));
+    for (file, ranks, room) in [(&both, 5, None), (&both, 6, Some(5)), (&one, 9, None)] {
+        let found = chosen(&format!("-hostfile {file} -n {ranks} x")).map(drop);
+        let expected = room.map_or(Ok(()), |room| Err(HostError::NoRoom { ranks, room }));
+        assert_eq!(found, expected, "{file}, {ranks}");
+    }
+    let of_two = chosen(&format!("-hostfile {both} -n 3 x : -n 3 y")).map(drop);
+    assert_eq!(of_two, Err(HostError::NoRoom { ranks: 6, room: 5 }));
+}
+
+#[test]
 fn hostfile_lines_of_both_families_are_parsed() {
-    let host = |name: &str, ranks| Ok(Some(Host { name: name.into(), ranks }));
+    let of_both = |name: &str, ranks, most| Ok(Some(Line { host: Host { name: name.into(), ranks }, most }));
+    let host = |name: &str, ranks| of_both(name, ranks, None);
     for (line, expected) in [
         ("node1", host("node1", None)),
         ("node1:4", host("node1", Some(4))),
-        ("  node1 slots=4 max_slots=8 # comment", host("node1", Some(4))),
+        ("  node1 slots=4 max_slots=8 # comment", of_both("node1", Some(4), Some(8))),
+        ("node1 max-slots=8", of_both("node1", None, Some(8))),
+        ("node1 slots = 4\r", host("node1", Some(4))),
+        ("node1 cpu=2 slots_max= 3", of_both("node1", Some(2), Some(3))),
+        ("node1 count =2", host("node1", Some(2))),
+        ("node1 slots=4 max_slots=3", Err(())),
+        ("node1 slots=", Err(())),
+        ("node1 =4", Err(())),
+        ("node1 slots 4", Err(())),
         ("[::1] slots=2", host("::1", Some(2))),
         ("# comment", Ok(None)),
         ("", Ok(None)),

@@ -35,7 +35,7 @@ pub const FOREIGN: &[Spec] = &[
     ignored(MAP, &["display"], &["VALUE"]),
     ignored(
         "the first exit status that is not 0 is printed, and is the command's",
-        &["print-all-exitcodes"],
+        &["print-all-exitcodes", "exitinfo"],
         &[],
     ),
     ignored(
@@ -43,6 +43,8 @@ pub const FOREIGN: &[Spec] = &[
         &["forward-signals"],
         &["VALUE"],
     ),
+    refused("-n gives the number of ranks", &["soft"], &["VALUE"]),
+    refused("all nodes of a job have one architecture", &["arch"], &["VALUE"]),
     refused("signals are always forwarded to the ranks", &["forward-signals-none"], &[]),
     refused("a job that is given is started; -v prints what is started where", &["do-not-launch"], &[]),
     refused("--host names the nodes that the job is to have", &["nolocal", "skip-launch-node"], &[]),
@@ -98,7 +100,7 @@ pub const FOREIGN: &[Spec] = &[
     ),
     refused(
         "programs and options are given in the command line, with colons between them",
-        &["configfile", "app"],
+        &["configfile", "app", "file"],
         &["VALUE"],
     ),
     refused("Tutti has no options for what it does at errors", &["runtime-options"], &["VALUE"]),
