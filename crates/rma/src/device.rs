@@ -41,6 +41,31 @@ pub fn is_readable(at: *const u8) -> bool {
     std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
 }
 
+/// Whether the processor may access so many bytes there, by the kernel's list of mappings; true where there
+/// is none. Takes some ten microseconds.
+pub fn may_access(at: *const u8, bytes: usize, access: Access) -> bool {
+    let maps = std::fs::read_to_string("/proc/self/maps");
+    maps.map_or(true, |maps| is_covered(&maps, at.addr(), bytes, access))
+}
+
+/// Whether mappings with that right lie side by side over all of the bytes.
+fn is_covered(maps: &str, begin: usize, bytes: usize, access: Access) -> bool {
+    let Some(end) = begin.checked_add(bytes) else { return false };
+    let needed = if access == Access::Read { 'r' } else { 'w' };
+    let mut covered = begin;
+    for line in maps.lines() {
+        let mut words = line.split(' ');
+        let range = words.next().and_then(|range| range.split_once('-'));
+        let bound = |text: &str| usize::from_str_radix(text, 16).ok();
+        let Some((from, to)) = range.and_then(|(from, to)| bound(from).zip(bound(to))) else { continue };
+        let is_allowed = words.next().is_some_and(|rights| rights.contains(needed));
+        if is_allowed && (from..to).contains(&covered) {
+            covered = to;
+        }
+    }
+    covered >= end
+}
+
 /// The file of a driver that is mapped at an address, by the kernel's list of mappings.
 fn driver_in(maps: &str, address: usize, access: Access) -> Option<&str> {
     // 7f00-7f10 rw-s 00000000 00:05 123    /dev/nvidia0
@@ -113,6 +138,20 @@ mod tests {
             assert!(!is_readable(at.cast()));
         }
         assert!(!is_readable(std::ptr::without_provenance(1)));
+    }
+
+    #[test]
+    fn memory_may_be_accessed_where_mappings_have_the_right_side_by_side() {
+        let is = |begin, bytes, access| is_covered(MAPS, begin, bytes, access);
+        assert!(is(0x7f00_0020_0000, 0x20_0000, Access::Read), "both may be read");
+        assert!(is(0x7f00_0020_0000, 0x10_0000, Access::Write));
+        assert!(!is(0x7f00_0020_0000, 0x10_0001, Access::Write), "the second may not be written");
+        assert!(!is(0x7f00_001f_ffff, 2, Access::Read), "the one in front of it is no memory of its own");
+        assert!(!is(0x7f00_003f_ffff, 2, Access::Read), "nor the one behind");
+        assert!(!is(0x1000, 1, Access::Read) && !is(usize::MAX, 2, Access::Read), "nothing is mapped");
+        let mut here = [0_u8; 100];
+        assert!(may_access(here.as_mut_ptr(), here.len(), Access::Write));
+        assert!(!may_access(std::ptr::without_provenance(1), 1, Access::Read));
     }
 
     #[test]

@@ -1,8 +1,11 @@
 /* Wrong arguments and wrong order of calls: the standard's error class, and the window works on. Two ranks. */
+#define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static int me, ranks, failures;
 
@@ -18,6 +21,38 @@ static void expect(int line, const char *call, int code, int wanted)
         printf("%s\n", text);
 }
 #define EXPECT(call, wanted) expect(__LINE__, #call, call, wanted)
+
+/* Memory that may not be accessed at the origin, or at the target: each is told from the other, where the kernel
+   copies. Between nodes such memory ends the job. */
+static void wrong_memory(int other)
+{
+    MPI_Comm node;
+    int here;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &here);
+    MPI_Comm_free(&node);
+    if (here < ranks)
+        return;
+    long page = sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *fixed = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *good = calloc(2, page);
+    MPI_Win own, read_only;
+    MPI_Win_create(memory, page, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &own);
+    MPI_Win_create(fixed, page, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &read_only);
+    MPI_Win_set_errhandler(own, MPI_ERRORS_RETURN);
+    MPI_Win_set_errhandler(read_only, MPI_ERRORS_RETURN);
+    mprotect(memory + page, page, PROT_NONE);
+    MPI_Win_lock_all(0, own), MPI_Win_lock_all(0, read_only);
+    EXPECT(MPI_Put(memory + page, 64, MPI_CHAR, other, 0, 64, MPI_CHAR, own), MPI_ERR_BUFFER);
+    EXPECT(MPI_Put(memory + page - 32, 64, MPI_CHAR, other, 0, 64, MPI_CHAR, own), MPI_ERR_BUFFER);
+    EXPECT(MPI_Get(fixed, 64, MPI_CHAR, other, 0, 64, MPI_CHAR, own), MPI_ERR_BUFFER);
+    EXPECT(MPI_Put(good, 64, MPI_CHAR, other, 0, 64, MPI_CHAR, read_only), MPI_ERR_RMA_RANGE);
+    EXPECT(MPI_Get(good, 64, MPI_CHAR, other, 0, 64, MPI_CHAR, read_only), MPI_SUCCESS);
+    MPI_Win_unlock_all(own), MPI_Win_unlock_all(read_only);
+    MPI_Win_free(&own), MPI_Win_free(&read_only);
+    munmap(memory, 2 * page), munmap(fixed, page), free(good);
+}
 
 int main(int argc, char **argv)
 {
@@ -96,6 +131,8 @@ int main(int argc, char **argv)
     EXPECT(MPI_Compare_and_swap(&value, NULL, &found, MPI_INT, other, 0, win), MPI_ERR_BUFFER);
     EXPECT(MPI_Put(&value, 1, MPI_INT, other, 3, 1, MPI_INT, win), MPI_SUCCESS);
     MPI_Win_unlock(other, win);
+
+    wrong_memory(other);
 
     /* Other calls. */
     EXPECT(MPI_Win_attach(win, &value, 4), MPI_ERR_RMA_FLAVOR);

@@ -6,6 +6,7 @@ use core::ffi::c_int;
 use tutti_datatype::reduce::Operation;
 use tutti_datatype::{Buffer, Datatype, Element};
 use tutti_rma::accumulate::{Change, Update};
+use tutti_rma::device::{Access, may_access};
 use tutti_rma::done::DoneAt;
 use tutti_rma::part::{Fault, Part, copy_elements};
 use tutti_rma::wire::Code;
@@ -80,6 +81,22 @@ fn fault(fault: Fault) -> Error {
     }
 }
 
+/// The same of a copy that also accesses the origin's buffer, which may be what is wrong.
+#[cold]
+fn copy_fault(found: Fault, origin: &Buffer, access: Access) -> Error {
+    let is_bad = matches!(&found, Fault::Kernel(error) if error.raw_os_error() == Some(libc::EFAULT));
+    let Buffer { at, bytes, ref map } = *origin;
+    if is_bad && map.is_none() && !may_access(at, bytes, access) {
+        let right = if access == Access::Read { "read" } else { "written" };
+        let text = format_args!(
+            "of the {bytes} bytes at origin_addr, {at:p}, some are no memory that may be {right}: is the address or \
+             the count wrong?"
+        );
+        return Error::new(MPI_ERR_BUFFER, text);
+    }
+    fault(found)
+}
+
 /// Writes data to the target (12.3.1).
 ///
 /// # Errors
@@ -116,7 +133,7 @@ pub unsafe fn put_noted(
     unsafe {
         match place.part.put(&data, &origin) {
             Err(Fault::OtherNode) => other_nodes::put_to_node(call, win, target.rank, &data, origin, note),
-            done => done.map(|()| false).map_err(fault),
+            done => done.map(|()| false).map_err(|fault| copy_fault(fault, &origin, Access::Read)),
         }
     }
 }
@@ -157,7 +174,7 @@ pub unsafe fn get_noted(
     unsafe {
         match place.part.get(&data, &origin) {
             Err(Fault::OtherNode) => other_nodes::get_from_node(call, win, target.rank, &data, origin, note),
-            done => done.map(|()| false).map_err(fault),
+            done => done.map(|()| false).map_err(|fault| copy_fault(fault, &origin, Access::Write)),
         }
     }
 }
