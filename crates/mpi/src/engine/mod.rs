@@ -182,6 +182,11 @@ impl Engine {
         true
     }
 
+    /// Whether later ranks have begun or ended that [`Self::meet_new_ranks`] and what follows it have not seen.
+    pub fn has_news_of_ranks(&self) -> bool {
+        self.job.ended() != self.seen_ended || self.job.present_ranks().len() > self.peers.ranks().len()
+    }
+
     /// Later ranks that have left, and guests that are lost, which are not forgotten.
     pub fn left_ranks(&mut self) -> Vec<usize> {
         let here = self.peers.ranks().iter().filter(|rank| self.job.left(*rank).is_some());

@@ -19,9 +19,12 @@ const B: usize = 1;
 pub(super) struct World(pub Vec<Engine>, pub Segment);
 
 pub(super) fn world(ranks: u32) -> World {
-    let geometry = Geometry { world_ranks: ranks, local_ranks: ranks, cores: 64, ..Geometry::default() };
+    world_in(Geometry { world_ranks: ranks, local_ranks: ranks, cores: 64, ..Geometry::default() })
+}
+
+fn world_in(geometry: Geometry) -> World {
     let first = Segment::create(geometry).expect("a segment");
-    let engines: Vec<Engine> = (0..ranks)
+    let engines: Vec<Engine> = (0..geometry.local_ranks)
         .map(|local_rank| {
             let descriptor = first.descriptor().try_clone_to_owned().expect("dup");
             let segment = Segment::open(descriptor).expect("our own segment");
@@ -580,6 +583,27 @@ fn written_message_that_is_opened_while_another_is_read_wakes_its_receiver() {
     tutti_shm::doorbell::cancel_sleep(world.0[B].job.endpoint(B));
     world.progress(B);
     assert!(rung && world.is_done(B, takes) && taken == written && read == announced);
+}
+
+/// Behind the announcement of a sleep nothing is lost: what came before it, when nobody rang, is seen by the
+/// last look, and only what has not been seen counts as news.
+#[test]
+fn end_and_begin_of_a_later_rank_are_news_until_they_are_seen() {
+    let geometry = Geometry { world_ranks: 1, local_ranks: 1, room: 3, cores: 64, ..Geometry::default() };
+    let World(mut engines, segment) = world_in(geometry);
+    let engine = &mut engines[A];
+    assert!(!engine.has_news_of_ranks());
+    let bell = engine.job.endpoint(A).bell.load(Ordering::Relaxed);
+    assert!(segment.add_ranks(1));
+    segment.announce_end();
+    assert_eq!(tutti_shm::doorbell::prepare_sleep(engine.job.endpoint(A)), bell, "nobody has slept");
+    tutti_shm::doorbell::cancel_sleep(engine.job.endpoint(A));
+    assert!(engine.has_news_of_ranks() && engine.meet_new_ranks());
+    assert!(engine.has_news_of_ranks(), "one has ended");
+    engine.seen_ended = engine.job.ended();
+    assert!(!engine.has_news_of_ranks());
+    assert!(segment.add_ranks(1));
+    assert!(engine.has_news_of_ranks() && engine.meet_new_ranks() && !engine.has_news_of_ranks());
 }
 
 #[test]

@@ -153,7 +153,15 @@ impl Interface for Mpi {
         // SAFETY: the rank is locked, and used again only when this call has ended.
         let rank = unsafe { rank.lend() };
         let guard = Guard::borrow(ManuallyDrop::into_inner(rank));
-        Progress::progress(&mut *ManuallyDrop::new(guard), None)
+        let mut guard = ManuallyDrop::new(guard);
+        let moved = Progress::progress(&mut *guard, None);
+        // A later rank that begins or ends rings no bell before a sleep is announced, and this is the look
+        // behind that.
+        let has_news = guard.engine.has_news_of_ranks();
+        if has_news {
+            guard.meet_new_ranks();
+        }
+        moved || has_news
     }
 
     fn publish(&self) {
