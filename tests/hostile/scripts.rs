@@ -128,12 +128,59 @@ fn epilogs_of_a_user_are_few_and_delay_no_other_user() {
     await_that("some of its epilogs run", || of(HOSTILE) == OF_ACCOUNT_MAX);
     machine.tutti(HONEST, &["run", "-n", "1", "true"]).expect_success();
     await_that("another's runs beside them", || of(HONEST) == 1);
-    // All that can end has ended by now, and has no epilog.
     let is_over = |job: &u32| machine.row(*job)["state"] == "over";
-    await_that("as many of its jobs have ended", || jobs.iter().filter(|job| is_over(job)).count() >= 4);
+    await_that("an epilog waits", || jobs.iter().filter(|job| is_over(job)).count() > OF_ACCOUNT_MAX);
     assert_eq!(of(HOSTILE), OF_ACCOUNT_MAX);
+    // No more of its jobs begin, and one of those can be ended.
+    let [next, ended] = [(); 2].map(|()| machine.submit(HOSTILE, &["-o", "none", "-n", "1", "true"]));
+    machine.tutti(HOSTILE, &["kill", &ended.to_string()]).expect_success();
+    await_that("one that has not begun ends", || is_over(&ended));
+    machine.tutti(HONEST, &["run", "-n", "1", "true"]).expect_success();
+    await_that("another's runs beside them", || of(HONEST) == 2);
+    assert!(!is_over(&next) && of(HOSTILE) == OF_ACCOUNT_MAX, "{}", machine.row(next));
     std::fs::write(kept.path("go"), "").expect("our folder");
-    await_that("each has its epilog in the end", || of(HOSTILE) == JOBS && jobs.iter().all(is_over));
+    await_that("each has its epilog in the end", || of(HOSTILE) == JOBS + 1 && jobs.iter().all(is_over));
+}
+
+/// Parts that wait, and those whose starters end while there is no daemon.
+#[test]
+fn epilogs_that_have_not_begun_are_begun_by_the_next_daemon() {
+    let text = "echo $TUTTI_JOBID >>$here/began; until [ -e $here/go ]; do sleep 0.1; done\n\
+                echo $TUTTI_JOBID >>$here/over";
+    let more = "script_time = \"1h\"";
+    let Some(kept) = Kept::up("hostile-epilogs-next", &[("node.epilog", text)], more) else { return };
+    let machine = &kept.machine;
+    let gate = machine.users.root().join("gate");
+    let waits = format!("until [ -e {} ]; do sleep 0.05; done", gate.display());
+    let submit = |script: &str| machine.submit(HOSTILE, &["-o", "none", "-n", "1", "sh", "-c", script]);
+    let stays = submit("sleep 1000");
+    let mut jobs: Vec<u32> = (0..2 * OF_ACCOUNT_MAX).map(|_| submit(&waits)).collect();
+    jobs.iter().chain([&stays]).for_each(|job| machine.await_state(*job, "running"));
+    std::fs::write(&gate, "").expect("our folder");
+    // One may have two where the daemon is killed as it begins.
+    let numbers = |name: &str| -> std::collections::BTreeSet<u32> {
+        kept.lines(name).iter().map(|line| line.parse().expect("a number of a job")).collect()
+    };
+    await_that("some of its epilogs run", || numbers("began").len() == OF_ACCOUNT_MAX);
+    let gone = machine.cluster.kill_daemon(0);
+    for process in machine.users.processes_by_status(machine.uid(HOSTILE)) {
+        let _ = kill_process(process, Signal::KILL);
+    }
+    gone.start();
+    await_that("others run under the next daemon", || numbers("began").len() == 2 * OF_ACCOUNT_MAX);
+    machine.cluster.kill_daemon(0).start();
+    jobs.push(stays);
+    jobs.sort_unstable();
+    await_that("the last one runs under the third", || numbers("began").iter().eq(jobs.iter()));
+    std::fs::write(kept.path("go"), "").expect("our folder");
+    await_that("all have done their work", || numbers("over").iter().eq(jobs.iter()));
+    let left = || std::fs::read_dir(machine.cluster.folder.join("node0.epilogs")).expect("a folder").count();
+    await_that("no file of them is left", || left() == 0);
+    // Nor does a daemon after that begin one.
+    let lines = kept.lines("began");
+    machine.cluster.kill_daemon(0).start();
+    await_that("it answers", || machine.tutti(HONEST, &["ps"]).code() == 0);
+    assert_eq!(kept.lines("began"), lines);
 }
 
 /// Scripts run as root: what a user says of a job is not in their environment, nor on their command line.

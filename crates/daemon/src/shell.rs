@@ -163,6 +163,8 @@ struct Shell {
     /// Parts whose starters have not begun.
     preparing: script_runs::Preparations,
     epilogs: epilogs::Epilogs,
+    /// Parts whose epilogs have not begun.
+    owed: epilogs::Owed,
     mails: letters::Mails,
     writers: writers::Writers,
     journals: journals::Journals,
@@ -274,6 +276,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
     let mut alarm = alarm::Alarm::new().map_err(failed("make a timer"))?;
     let outbox_bell =
         alarm::Bell::new(shell.switcher.outbox().bell()).map_err(failed("receive from the switch thread"))?;
+    shell.take_over_owed();
     shell.act();
     while !shell.leaving {
         let are_open = shell.doors.are_open();

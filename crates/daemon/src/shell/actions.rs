@@ -1,6 +1,5 @@
 //! Actions of the core, as the shell carries them out.
 
-use super::starters::Starter;
 use super::{JobId, Shell, ShellEvent, drains, numbers, peer_users, peers, records, regions, reservations};
 use crate::core::action::Action;
 use crate::core::event::Event;
@@ -46,7 +45,7 @@ impl Shell {
                 Action::End(job) => {
                     self.folder.remove(job);
                     self.preparing.end(job);
-                    self.starters.get_mut(&job).into_iter().for_each(Starter::end);
+                    self.end_starter(job);
                 }
                 Action::RecordStarter(job, record) => {
                     let record = self.preparing.record(job, record);

@@ -31,7 +31,6 @@ impl Shell {
         }
         tracing::info!("replaced (SIGUSR1): jobs wait for the next daemon");
         self.preparing.end_all();
-        self.begin_waiting_epilogs();
         // No destructor: what is open is taken over as it is.
         std::process::exit(0)
     }
@@ -65,6 +64,8 @@ impl Shell {
             starter.end_and_wait(self.wards.clone()).await;
             self.folder.remove(job);
         }
+        // Nor do epilogs that have not begun, by a daemon that may never come.
+        self.owed.load().into_iter().for_each(|(job, _)| self.owed.remove(job));
         for _ in 0..orphans::LAST_LOOKS {
             if !self.wards.end_orphans() {
                 break;

@@ -78,6 +78,7 @@ impl Shell {
         let owner = rustix::process::geteuid().as_raw();
         let quota = quota::ConnectionQuota::new(owner, descriptors);
         let folder = records::Folder::open(&settings.folders.parts)?;
+        let owed = epilogs::Owed::open(&settings.folders.parts)?;
         let mut config = config(&settings)?;
         let waiting =
             settings.is_controller().then(|| records::Folder::open(&settings.folders.queue)).transpose()?;
@@ -153,6 +154,7 @@ impl Shell {
             starters,
             preparing: script_runs::Preparations::default(),
             epilogs: epilogs::Epilogs::default(),
+            owed,
             mails: letters::Mails::default(),
             writers: HashMap::new(),
             journals,

@@ -13,6 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tutti_os::cgroup::{self, PartGroup, PartPlace};
 use tutti_os::stat::Stat;
@@ -127,6 +128,26 @@ impl Folder {
                 .map(|queued| (job, queued))
         };
         files.filter_map(|entry| read(entry.path())).collect()
+    }
+
+    /// The jobs' files of one kind. What is none is removed, with a line.
+    pub(super) fn read_all<T: DeserializeOwned>(&self) -> Vec<(JobId, T)> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let job = path.file_stem().and_then(|name| name.to_str()?.parse().ok()).map(JobId);
+            let read = std::fs::read(&path).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
+            match (job, read) {
+                (Some(job), Ok(file)) => found.push((job, file)),
+                (job, read) => {
+                    if let (Some(_), Err(error)) = (job, read) {
+                        tracing::error!("{} is not read: {error}", path.display());
+                    }
+                    let _ = std::fs::remove_file(&path);
+                }
+            }
+        }
+        found
     }
 
     /// All that an earlier daemon has left. What belongs to starters that are dead, cgroups with all that is

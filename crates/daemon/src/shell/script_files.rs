@@ -87,9 +87,9 @@ pub(super) struct Around {
     pub(super) gid: u32,
     /// Nodes with ranks of it.
     pub(super) nodes: Vec<String>,
-    /// Account that has the user's jobs.
+    /// Account that has the user's jobs; earlier releases did not write it.
     #[serde(default)]
-    pub(super) account: u32,
+    pub(super) account: Option<u32>,
 }
 
 impl Around {
@@ -101,8 +101,14 @@ impl Around {
             uid: launch.user.uid,
             gid: launch.user.gid,
             nodes: described.part.as_ref().map_or_else(|| vec![node.to_owned()], |part| part.names.clone()),
-            account: launch.user.account().uid,
+            account: Some(launch.user.account().uid),
         }
+    }
+
+    /// Account that has the user's jobs: the user itself, where nothing says more. Nobody's would have the
+    /// epilogs of all users wait for each other.
+    pub(super) fn account(&self) -> u32 {
+        self.account.unwrap_or(self.uid)
     }
 
     /// Environment of the script `what` on a node.
@@ -119,5 +125,23 @@ impl Around {
         ];
         environment.extend(self.step.map(|step| ("TUTTI_STEP", step.to_string())));
         environment
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn account_of_a_record_without_one_is_its_users() {
+        let older = r#"{"job":7,"step":null,"uid":1001,"gid":100,"nodes":["node0"]}"#;
+        let around: Around = serde_json::from_str(older).unwrap();
+        assert_eq!((around.account, around.account()), (None, 1001));
+        let newer = Around { account: Some(5), ..around };
+        let again: Around = serde_json::from_str(&serde_json::to_string(&newer).unwrap()).unwrap();
+        assert_eq!(again.account(), 5, "a uid of a range is its owner's");
+        // As releases before this one wrote it.
+        let number: Around = serde_json::from_str(&older.replace('}', r#","account":9}"#)).unwrap();
+        assert_eq!(number.account(), 9);
     }
 }

@@ -293,6 +293,8 @@ pub(super) struct Preparations {
     parts: HashMap<JobId, Preparation>,
     /// Parts that nothing keeps from beginning, with their numbers, in the order in which they are to begin.
     due: VecDeque<(JobId, u64)>,
+    /// Parts that may begin but for epilogs of their accounts, with those and their numbers.
+    held: Vec<(u32, JobId, u64)>,
 }
 
 impl Preparations {
@@ -304,6 +306,26 @@ impl Preparations {
     /// Lets the part begin when its turn comes; one with another number is another.
     pub(super) fn put_due(&mut self, job: JobId, number: u64) {
         self.due.push_back((job, number));
+    }
+
+    /// Account that has the user's jobs.
+    pub(super) fn account_of(&self, job: JobId) -> Option<u32> {
+        Some(self.parts.get(&job)?.launch.user.account().uid)
+    }
+
+    /// Lets the part begin when its account is released, or when it is to end.
+    pub(super) fn hold(&mut self, account: u32, job: JobId, number: u64) {
+        self.held.push((account, job, number));
+    }
+
+    /// Lets held parts of this account begin.
+    pub(super) fn release(&mut self, account: u32) {
+        self.release_those(|(of, ..)| *of == account);
+    }
+
+    fn release_those(&mut self, is_one: impl Fn(&(u32, JobId, u64)) -> bool) {
+        let released = self.held.extract_if(.., |held| is_one(held));
+        self.due.extend(released.map(|(_, job, number)| (job, number)));
     }
 
     /// Whether some are to begin, or have been until they were ended.
@@ -325,11 +347,10 @@ impl Preparations {
     /// which too much is said ends.
     pub(super) fn put(&mut self, job: JobId, kind: Kind, number: u32, payload: &[u8]) -> bool {
         let Some(preparation) = self.parts.get_mut(&job) else { return false };
-        if kind == Kind::Kill && number != wire::SPARE_FILTERS {
+        let is_killed = kind == Kind::Kill && number != wire::SPARE_FILTERS;
+        if is_killed || !preparation.frames.put(kind, number, payload) {
             preparation.group.stop();
-        }
-        if !preparation.frames.put(kind, number, payload) {
-            preparation.group.stop();
+            self.release_those(|(_, of, _)| *of == job);
         }
         true
     }

@@ -15,8 +15,9 @@
 //! If the daemon stops right here, its prolog is killed, and the next daemon begins that anew. An epilog goes
 //! on by itself until its time is over ([`crate::script_runner`]).
 //!
-//! Prologs are as many as parts that begin. A part whose epilog cannot begin yet, since so many run for its
-//! account ([`super::epilogs`]), is not over: whoever ends jobs faster than the node is cleaned waits.
+//! Prologs are as many as parts that begin. While an epilog cannot begin, since so many run for its account
+//! ([`super::epilogs`]), no starter of that account begins: whoever ends jobs faster than the node is cleaned
+//! waits. Epilogs that wait are the next daemon's, too.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,9 +25,11 @@ use std::time::{Duration, Instant};
 use tutti_protocol::wire::{self, Job, Kind};
 
 use super::clock::now;
-use super::epilogs::Buried;
+use super::epilogs::{Buried, Owing};
+use super::records::File;
 use super::script_files::Around;
 use super::script_runs::{Preparation, Script, in_thread};
+use super::starters::Starter;
 use super::{Event, JobId, Shell, ShellEvent};
 use crate::core::event::StarterEnd;
 use crate::message::Launch;
@@ -42,7 +45,7 @@ impl Shell {
         let Some(prolog) = &scripts.prolog else {
             let number = self.number();
             self.preparing.begin(job, Preparation::new(number, launch, described, Arc::default()));
-            return self.preparing.put_due(job, number);
+            return self.put_due(job, number);
         };
         let node = &self.settings.node.name;
         let around = Around::new(job, &launch, &described, node);
@@ -70,13 +73,23 @@ impl Shell {
     ) -> Option<Event> {
         let why = match result {
             Ok(()) => {
-                self.preparing.put_due(job, number);
+                self.put_due(job, number);
                 return None;
             }
             Err(why) => why,
         };
         let is_stopped = self.preparing.take(job, number)?.group.is_stopped();
         Some(Event::StarterGone(job, if is_stopped { killed_before() } else { StarterEnd::Unprepared(why) }))
+    }
+
+    /// The starter of a part may begin, unless epilogs of its account wait.
+    fn put_due(&mut self, job: JobId, number: u64) {
+        match self.preparing.account_of(job) {
+            Some(account) if self.epilogs.has_waiting_of(account) => {
+                self.preparing.hold(account, job, number);
+            }
+            _ => self.preparing.put_due(job, number),
+        }
     }
 
     /// Begins starters that are due, for a while.
@@ -109,10 +122,41 @@ impl Shell {
         None
     }
 
+    /// Keeps for the next daemon that a part owes an epilog.
+    pub(super) fn owe_epilog(&self, job: JobId, file: &File) {
+        if let (Some(_), Some(around)) = (&self.settings.node.scripts.epilog, &file.around) {
+            self.owed.put(job, &Owing { around: around.clone(), pid: file.pid, since: file.since });
+        }
+    }
+
+    /// Takes over parts whose epilogs an earlier daemon has not begun. Those of which there are records end
+    /// with these ([`Self::end_starter`]); others have ended, and their starters may be dying still.
+    pub(super) fn take_over_owed(&mut self) {
+        for (job, Owing { around, pid, since }) in self.owed.load() {
+            if !self.starters.contains_key(&job) {
+                let file = File { around: Some(around), ..File::of_none(pid, since) };
+                self.bury_starter(job, Starter::away(file), None);
+            }
+        }
+    }
+
+    /// Ends the starter of a part that is over everywhere. One of an earlier daemon that is not here has the
+    /// time in which it may come to hear so.
+    pub(super) fn end_starter(&mut self, job: JobId) {
+        let Some(starter) = self.starters.get_mut(&job) else { return };
+        starter.end();
+        if starter.is_away()
+            && let Some(starter) = self.starters.remove(&job)
+        {
+            self.bury_starter(job, starter, None);
+        }
+    }
+
     /// The starter of a part is dead: its epilog begins, if there is one, and the part is over. None: others
     /// go before it.
     pub(super) fn handle_buried(&mut self, buried: Buried) -> Option<Event> {
         if self.settings.node.scripts.epilog.is_none() {
+            self.owed.remove(buried.job);
             return Some(buried.gone);
         }
         let buried = self.epilogs.begin(buried)?;
@@ -125,25 +169,20 @@ impl Shell {
             let gone = self.begin_epilog(buried);
             let _ = self.shell_events.send(ShellEvent::Core(gone));
         }
-        failure.map(Event::EpilogFailed)
-    }
-
-    /// Epilogs that wait begin: the next daemon knows nothing of them.
-    pub(super) fn begin_waiting_epilogs(&mut self) {
-        while let Some(buried) = self.epilogs.next() {
-            self.begin_epilog(buried);
+        if !self.epilogs.has_waiting_of(account) {
+            self.preparing.release(account);
         }
+        failure.map(Event::EpilogFailed)
     }
 
     /// The end of the part is the answer, since it is over now.
     fn begin_epilog(&self, buried: Buried) -> Event {
-        let Buried { around, gone } = buried;
-        let (shell_events, account) = (self.shell_events.clone(), around.account);
+        let Buried { job, around, gone } = buried;
+        let (shell_events, account) = (self.shell_events.clone(), around.account());
         let done = move |result: Result<(), String>| {
             drop(shell_events.send(ShellEvent::EpilogOver(account, result.err())));
         };
         let scripts = &self.settings.node.scripts;
-        // The keeper may have taken it away meanwhile.
         let Some(epilog) = &scripts.epilog else {
             done(Ok(()));
             return gone;
@@ -154,6 +193,8 @@ impl Shell {
             Ok(script) => drop(in_thread(script, done)),
             Err(why) => done(Err(why)),
         }
+        // Killed right here, the daemon leaves one that the next one begins again.
+        self.owed.remove(job);
         gone
     }
 }

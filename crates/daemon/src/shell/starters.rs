@@ -152,6 +152,11 @@ impl Starter {
         Starter { child: None, enrolled: false, wire: None, ended: false, group, file, _descriptors: None }
     }
 
+    /// Whether it is an earlier daemon's and has not come to this one.
+    pub(super) fn is_away(&self) -> bool {
+        !self.enrolled && self.wire.is_none()
+    }
+
     /// Number, and when it was started; none: it is a front end of a job without one.
     pub(super) fn process(&self) -> Option<(u32, u64)> {
         (!self.enrolled && self.file.pid != 0).then_some((self.file.pid, self.file.since))
@@ -354,6 +359,7 @@ impl Shell {
                     record: None,
                     around: Some(Around::new(job, launch, &described, &self.settings.node.name)),
                 };
+                self.owe_epilog(job, &file);
                 if let Some(group) = &group {
                     self.core.handle(now(), Event::Limited(job, group.enforced()));
                 }
@@ -562,7 +568,13 @@ impl Shell {
         if !self.starters.get(&job).is_some_and(is_its) {
             return;
         }
-        let Some(mut starter) = self.starters.remove(&job) else { return };
+        if let Some(starter) = self.starters.remove(&job) {
+            self.bury_starter(job, starter, wrong);
+        }
+    }
+
+    /// Awaits the death of a starter that is none of ours any more; then its part is over.
+    pub(super) fn bury_starter(&self, job: JobId, mut starter: Starter, wrong: Option<String>) {
         let (shell_events, wards) = (self.shell_events.clone(), self.wards.clone());
         let (program, node) = (self.settings.node.starter.clone(), self.settings.node.name.clone());
         let around = starter.file.around.take();
@@ -589,7 +601,7 @@ impl Shell {
             let gone = Event::StarterGone(job, end);
             // An epilog is begun by the thread that starts all.
             let _ = shell_events.send(match around {
-                Some(around) => ShellEvent::Buried(Box::new(Buried { around, gone })),
+                Some(around) => ShellEvent::Buried(Box::new(Buried { job, around, gone })),
                 None => ShellEvent::Core(gone),
             });
         });

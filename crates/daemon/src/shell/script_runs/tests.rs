@@ -31,7 +31,7 @@ impl Drop for Folder {
 }
 
 fn around() -> Around {
-    Around { job: 7, step: Some(9), uid: 0, gid: 5, nodes: vec!["n1".into(), "n2".into()], account: 0 }
+    Around { job: 7, step: Some(9), uid: 0, gid: 5, nodes: vec!["n1".into(), "n2".into()], account: Some(0) }
 }
 
 const LONG: Duration = Duration::from_secs(60);
