@@ -6,9 +6,11 @@
 //!
 //! Names cost nothing, and anybody may take thousands that name anybody. Those of processes that are daemons
 //! of the users whom they name come first, and nobody can make more of these than there are daemons; the
-//! others follow, of each user one after the other.
+//! others follow, of each user one after the other: first those that a daemon has whose own name is taken
+//! (`PID-NUMBER`), drawn by lot, since others can copy their beginning.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -75,14 +77,17 @@ fn found(sockets: &str, own: u32) -> Vec<Daemon> {
 struct Claim {
     uid: u32,
     pid: Option<Pid>,
+    /// Whether it is the only name of its kind that the process may have.
+    is_own: bool,
 }
 
 fn claim(name: &str) -> Option<Claim> {
     let (uid, number) = name.strip_prefix(NAME)?.split_once('/')?;
+    let (number, beside) = number.split_once('-').map_or((number, None), |(pid, more)| (pid, Some(more)));
     let pid = || Pid::from_raw(i32::from_str_radix(number, 16).ok()?);
     // As a daemon writes it: a process has one name.
     let pid = pid().filter(|pid| format!("{:x}", pid.as_raw_nonzero()) == number);
-    Some(Claim { uid: uid.parse().ok()?, pid })
+    Some(Claim { uid: uid.parse().ok()?, pid, is_own: beside.is_none() })
 }
 
 /// The process is a daemon of the user whom its name names; where `/proc` hides it nobody knows.
@@ -97,9 +102,23 @@ fn in_order(claims: Vec<(Claim, &str)>, is_daemon: impl Fn(&Claim) -> bool) -> V
     if claims.len() <= NAMES_MAX {
         return claims;
     }
-    let (mut first, rest): (Vec<_>, Vec<_>) = claims.into_iter().partition(|(claim, _)| is_daemon(claim));
+    // Thousands of names may begin with the number of one process.
+    let mut known = BTreeMap::new();
+    let mut is_daemon = |claim: &Claim| {
+        let pid = claim.pid.map(|pid| pid.as_raw_nonzero());
+        *known.entry((claim.uid, pid)).or_insert_with(|| is_daemon(claim))
+    };
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for (claim, name) in claims {
+        match is_daemon(&claim) {
+            true if claim.is_own => first.push((claim, name)),
+            is_beside => rest.push((!is_beside, claim, name)),
+        }
+    }
+    let lots = RandomState::new();
+    rest.sort_by_cached_key(|(is_last, _, name)| (*is_last, lots.hash_one(name)));
     let mut count = BTreeMap::<u32, usize>::new();
-    let numbered = rest.into_iter().map(|(claim, name)| {
+    let numbered = rest.into_iter().map(|(_, claim, name)| {
         let number = count.entry(claim.uid).or_default();
         *number += 1;
         (*number, claim, name)
@@ -195,12 +214,36 @@ mod tests {
         assert!(found.contains(&name(9, 17)) && found.contains(&name(9, 18)));
         let of_seven = found.iter().filter(|found| found.starts_with(&name(7, 0)[..NAME.len() + 2]));
         assert_eq!(of_seven.count(), NAMES_MAX / 2 - 1);
-        let own = Claim { uid: rustix::process::geteuid().as_raw(), pid: Some(rustix::process::getpid()) };
+        let (uid, pid) = (rustix::process::geteuid().as_raw(), Some(rustix::process::getpid()));
+        let own = Claim { uid, pid, is_own: true };
         assert!(!is_daemon(&own), "this is no daemon");
         let written = claim(&format!("{NAME}5/1f"));
         assert_eq!(written.and_then(|claim| process(&claim)), Some((5, 31)));
         assert!(claim(&format!("{NAME}5/01f")).is_some_and(|claim| claim.pid.is_none()));
         assert!(["7", "x/1", ""].iter().all(|rest| claim(&format!("{NAME}{rest}")).is_none()));
+    }
+
+    /// A daemon whose name somebody has taken, and thousands of names around it.
+    #[test]
+    fn others_that_listen_beside_a_name_that_is_taken_are_not_hidden() {
+        let beside = |uid: u32, number: u32| format!("{NAME}{uid}/9-{number:x}");
+        let is_daemon =
+            |claim: &Claim| claim.uid == 7 && claim.pid.is_some_and(|pid| pid.as_raw_nonzero().get() == 9);
+        let finds = |names: &[String]| {
+            let claims = names.iter().map(|name| (claim(name).expect("a claim"), name.as_str())).collect();
+            let tried = in_order(claims, is_daemon);
+            tried.iter().take(NAMES_MAX).any(|(_, name)| *name == beside(7, 1))
+        };
+        // Of other kinds, in the name of its user and of each other one.
+        let mut names: Vec<String> =
+            (0..3 * NAMES_MAX as u32).map(|pid| format!("{NAME}7/{:x}", 10_000 + pid)).collect();
+        names.extend((0..NAMES_MAX as u32 - 10).map(|uid| format!("{NAME}{}/1", 1000 + uid)));
+        names.extend([format!("{NAME}7/9"), beside(7, 1)]);
+        assert!((0..20).all(|_| finds(&names)));
+        // Of its own kind, one in two has room: by lot.
+        let mut names = vec![beside(7, 1)];
+        names.extend((1..2 * NAMES_MAX as u32).map(|number| beside(7, 10 + number)));
+        assert!((0..100).any(|_| finds(&names)), "it is found by some of the commands");
     }
 
     #[test]
