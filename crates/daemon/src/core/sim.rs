@@ -26,6 +26,7 @@ mod batch;
 mod numbers;
 mod recorded;
 mod regions;
+mod requests;
 mod room;
 mod scheduling;
 mod starter;

@@ -254,7 +254,7 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, node: usize, event: Event) {
+    pub(super) fn deliver(&mut self, node: usize, event: Event) {
         let clocks = self.clocks(node);
         if let Some(core) = &mut self.machines[node].core {
             core.handle(clocks, event);

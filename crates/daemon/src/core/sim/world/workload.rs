@@ -200,7 +200,7 @@ impl World {
         self.user_requests(from, Request::Submit(Box::new(submit)))
     }
 
-    fn submit(&mut self) -> Submit {
+    pub(in crate::core::sim) fn submit(&mut self) -> Submit {
         let nodes = 1 + self.random.below(self.machines.len() as u64) as u32;
         let ranks = nodes + self.random.below(4) as u32;
         let program = Program {
