@@ -27,6 +27,7 @@ mod leftovers;
 mod machine;
 mod malformed;
 mod memory;
+mod moves;
 mod no_room;
 mod nothing_left;
 mod numbers;
