@@ -62,11 +62,16 @@ const JOBS_LIMIT: u32 = 1000;
 /// Users, names or states of a question, at most.
 const MEANT_MAX: usize = 100;
 
+/// Type of a script.
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
 /// Files of the page, with their types.
-const FILES: [(&str, &str, &str); 4] = [
+const FILES: [(&str, &str, &str); 6] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
-    ("/page.js", "text/javascript; charset=utf-8", include_str!("page/page.js")),
+    ("/page.js", SCRIPT, include_str!("page/page.js")),
+    ("/job.js", SCRIPT, include_str!("page/job.js")),
+    ("/timeline.js", SCRIPT, include_str!("page/timeline.js")),
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];
 

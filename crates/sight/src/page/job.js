@@ -1,0 +1,152 @@
+// One job: facts, ranks, places, the last of its output, who waits for whom.
+"use strict";
+
+const WAITS_MAX = 64;
+let details = null;
+
+async function openJob() {
+  const job = view.job;
+  details = null;
+  if (!/^[0-9]+$/.test(job)) return;
+  try {
+    const found = await answer("/api/job/" + job);
+    if (view.job !== job) return;
+    details = found;
+    details.output = await outputOf(job);
+  } catch (error) {
+    if (view.job === job) details = { problem: String(error.message || error) };
+  }
+  drawJob();
+}
+
+async function outputOf(job) {
+  if (!sessionStorage.getItem("token")) return null;
+  const response = await ask("/api/output/" + job);
+  const text = await response.text();
+  return response.ok ? text : "(" + text.trim() + ")";
+}
+
+function facts(list, pairs) {
+  for (const [name, value] of pairs) {
+    if (value === null || value === undefined || value === "") continue;
+    list.append(element("dt", name), element("dd", value));
+  }
+}
+
+function drawJob() {
+  const box = document.createDocumentFragment();
+  const job = state.jobs[view.job];
+  const { now, past, problem } = details || {};
+  $("h-job").textContent = "Job " + view.job;
+  if (!job && !past) box.append(element("p", problem || (details ? "neither the daemon nor the history knows this job" : "reading"), { class: problem ? "bad" : null }));
+  const list = element("dl");
+  if (job) {
+    facts(list, [
+      ["State", job.state], ["User", job.user], ["Name", job.name], ["Command", job.command],
+      ["Ranks", job.ranks], ["Nodes", job.nodes.join(" ") || job.node_count],
+      [job.runs ? "Runs for" : "Waits for", duration(state.at_ms - job.since_ms)],
+      ["Weight", job.weight], ["Rows", job.rows.join(", ")],
+      ["Share", job.asked === null ? "" : "asks for " + percent(job.asked) + ", had " + percent(job.had) + ", computes " + percent(job.busy)],
+    ]);
+    if (job.messages) facts(list, [["Messages", job.messages + " sent" + (job.messages_s === null ? "" : ", " + job.messages_s + " in a second")]]);
+    for (const remark of job.remarks) facts(list, [["Note", remark]]);
+  }
+  if (now) facts(list, [["Slices", now.turns], ["Output", now.output.join(", ")]]);
+  if (past && !job) facts(list, [["State", past.ended_ms ? "over, status " + (past.status ?? "unknown") : "unknown"], ["User", past.user], ["Name", past.name], ["Command", past.command], ["Ranks", past.ranks], ["Nodes", past.nodes.join(" ")], ["Cause", past.cause]]);
+  if (past) facts(list, [["Submitted", moment(past.submitted_ms)], ["Started", moment(past.started_ms)], ["Ended", past.ended_ms ? moment(past.ended_ms) : ""], ["Processors", past.cpu_us === null ? "" : (past.cpu_us / 1e6).toFixed(1) + " s"], ["Largest process", past.largest_bytes === null ? "" : size(past.largest_bytes)]]);
+  box.append(list);
+  const cycle = (job && job.state === "deadlock" && job.remarks.find((line) => waitsOf(line).length)) || (now && now.deadlock);
+  if (cycle) box.append(element("h3", "Ranks that wait for each other"), waits(cycle), element("pre", cycle, { tabindex: "0" }));
+  if (now && job && now.parts.length) box.append(element("h3", "Ranks"), ranks(job, now));
+  if (past && past.places && past.places.length) box.append(element("h3", "Places"), places(past.places));
+  if (details && details.output) box.append(element("h3", "Output, the last of it"), element("pre", details.output, { tabindex: "0" }));
+  $("job").replaceChildren(box);
+}
+
+// Who waits for whom, as pairs of ranks: "rank 0 receives from rank 1; rank 1 waits for ranks 0, 2-3 in a
+// collective call". Each waits for the next one, and for those that its words name.
+function waitsOf(text) {
+  const links = text.replace(/^.* for ever: /, "").split("; ").map((part) => part.match(/^rank ([0-9]+) (.*)$/));
+  if (!links.every(Boolean)) return [];
+  const pairs = [];
+  links.forEach(([, from, words], at) => {
+    const named = [...words.matchAll(/\branks? ([0-9]+(?:-[0-9]+)?)((?:, [0-9]+(?:-[0-9]+)?(?! of ))*)/g)];
+    const all = named.flatMap(([whole, first, more]) => (whole.startsWith("ranks") ? (first + more).split(", ") : [first]));
+    const to = new Set([Number(links[(at + 1) % links.length][1])]);
+    for (const [first, last] of all.map((run) => run.split("-").map(Number))) {
+      for (let rank = first; rank <= (last ?? first) && to.size < WAITS_MAX; rank += 1) to.add(rank);
+    }
+    // Only of itself who waits for nobody else.
+    if (to.size > 1) to.delete(Number(from));
+    for (const one of to) pairs.push([Number(from), one]);
+  });
+  return pairs;
+}
+
+// A circle of ranks with an arrow to each that a rank waits for.
+function waits(text) {
+  const pairs = waitsOf(text);
+  const all = [...new Set(pairs.flat())].slice(0, WAITS_MAX);
+  const [size, far] = [Math.min(320, 140 + 20 * all.length), 24];
+  const make = (kind, attributes, label) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    if (label !== undefined) made.textContent = label;
+    return made;
+  };
+  const picture = make("svg", { viewBox: "0 0 " + size + " " + size, class: "waits", role: "img", "aria-label": "who waits for whom: " + pairs.map(([from, to]) => "rank " + from + " for rank " + to).join(", ") });
+  const place = (rank) => {
+    const angle = (2 * Math.PI * all.indexOf(rank)) / all.length - Math.PI / 2;
+    return [size / 2 + (size / 2 - far) * Math.cos(angle), size / 2 + (size / 2 - far) * Math.sin(angle)];
+  };
+  for (const [from, to] of pairs) {
+    if (!all.includes(from) || !all.includes(to)) continue;
+    const [[x, y], [u, v]] = [place(from), place(to)];
+    if (from === to) {
+      picture.append(make("path", { d: "M" + (x - 8) + " " + (y + 13) + "a11 11 0 1 0 16 0m-6 -2l6 2l1 6" }));
+      continue;
+    }
+    const length = Math.hypot(u - x, v - y) || 1;
+    const [dx, dy] = [(u - x) / length, (v - y) / length];
+    // Two that wait for each other have two arrows side by side.
+    const [ox, oy] = [-dy * 4, dx * 4];
+    const [ax, ay, bx, by] = [x + dx * 16 + ox, y + dy * 16 + oy, u - dx * 18 + ox, v - dy * 18 + oy];
+    picture.append(make("path", { d: "M" + ax + " " + ay + "L" + bx + " " + by + "m" + (-dx * 8 - dy * 5) + " " + (-dy * 8 + dx * 5) + "L" + bx + " " + by + "l" + (-dx * 8 + dy * 5) + " " + (-dy * 8 - dx * 5) }));
+  }
+  for (const rank of all) {
+    const [x, y] = place(rank);
+    picture.append(make("circle", { cx: x, cy: y, r: 15 }), make("text", { x, y: y + 4 }, rank));
+  }
+  return picture;
+}
+
+function table(titles, rows) {
+  const made = element("table");
+  const head = element("tr");
+  for (const title of titles) head.append(element("th", title, { scope: "col" }));
+  const [top, body] = [element("thead"), element("tbody")];
+  top.append(head);
+  for (const cells of rows) {
+    const row = element("tr");
+    for (const text of cells) row.append(element("td", text));
+    body.append(row);
+  }
+  made.append(top, body);
+  const wide = element("div", null, { class: "wide", tabindex: "0", role: "region", "aria-label": titles.join(", ") });
+  wide.append(made);
+  return wide;
+}
+
+function ranks(job, now) {
+  const rows = [];
+  now.parts.forEach((part, at) => {
+    for (let index = 0; index < (job.node_ranks[at] || 0) && rows.length < ROWS_MAX; index += 1) {
+      rows.push([(part.first ?? 0) + index, part.node, part.pids && part.pids[index] ? part.pids[index] : "-"]);
+    }
+  });
+  return table(["Rank", "Node", "Process"], rows);
+}
+
+function places(all) {
+  return table(["From", "Until", "Rows", "Slots", "Asked"], all.slice(-ROWS_MAX).map(([, from, until, rows, slots, asked]) => [moment(from), until ? moment(until) : "now", rows || "-", slots, percent(asked)]));
+}
