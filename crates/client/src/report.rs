@@ -67,6 +67,17 @@ pub struct Job {
     pub place: Place,
     /// Name, command, remarks.
     pub label: Label,
+    /// Deadlock of its ranks, if there is one.
+    pub deadlock: Option<Deadlock>,
+}
+
+/// Ranks that wait for each other for ever.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deadlock {
+    /// Line for readers.
+    pub line: String,
+    /// Ranks of which each waits for the next one, and the last for the first; empty: not known.
+    pub cycle: Vec<u32>,
 }
 
 /// Number of a job, and its user.
@@ -392,6 +403,7 @@ fn job_of_row(row: &JobRow, share: Share, place: Place) -> Job {
         share,
         place,
         label: Label { name: row.name.clone(), command: row.command.clone(), remarks: remarks(row) },
+        deadlock: row.deadlock.clone().map(|line| Deadlock { line, cycle: row.cycle().to_vec() }),
     }
 }
 
@@ -455,6 +467,7 @@ fn job_of_other(other: &PublicRow) -> Job {
             command: other.command.clone(),
             remarks: vec!["of another daemon: that user and root alone control it".into()],
         },
+        deadlock: None,
     }
 }
 

@@ -128,6 +128,7 @@ fn job(job: &Job) -> Value {
         "name": job.label.name,
         "command": job.label.command,
         "remarks": job.label.remarks,
+        "deadlock": job.deadlock.as_ref().map(|one| json!({ "line": one.line, "cycle": one.cycle })),
     })
 }
 
@@ -176,7 +177,6 @@ pub fn details(row: &JobRow) -> Value {
         "memory_bytes": row.memory_bytes,
         "turns": row.turns,
         "exclusive": row.exclusive,
-        "deadlock": row.deadlock,
         "output": row.output,
         "origin": row.origin,
         "parts": row.nodes.iter().enumerate().map(of_node).collect::<Vec<_>>(),
@@ -222,6 +222,18 @@ mod tests {
         let late = data(&fourth.event(1));
         assert_eq!((late["missed"].clone(), late["number"].clone()), (2.into(), 4.into()));
         assert_eq!(late["jobs"].as_object().map(serde_json::Map::len), Some(4), "{late:#}");
+    }
+
+    #[test]
+    fn frame_has_the_cycle_of_a_deadlock_as_numbers() {
+        let mut answers = samples::answers(10_000, [6000, 3000]);
+        answers.jobs[0].deadlock = Some("any words".into());
+        answers.jobs[0].deadlock_cycle = vec![2, 0, 5];
+        let frame = Frame::after(&Frame::default(), &report(&answers), &answers.nodes);
+        let all = data(&frame.event(0));
+        let expected = json!({ "line": "any words", "cycle": [2, 0, 5] });
+        assert_eq!(all["jobs"]["1"]["deadlock"], expected, "{all:#}");
+        assert_eq!(all["jobs"]["2"]["deadlock"], Value::Null, "{all:#}");
     }
 
     #[test]

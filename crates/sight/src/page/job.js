@@ -55,37 +55,19 @@ function drawJob() {
   if (past && !job) facts(list, [["State", past.ended_ms ? "over, status " + (past.status ?? "unknown") : "unknown"], ["User", past.user], ["Name", past.name], ["Command", past.command], ["Ranks", past.ranks], ["Nodes", past.nodes.join(" ")], ["Cause", past.cause]]);
   if (past) facts(list, [["Submitted", moment(past.submitted_ms)], ["Started", moment(past.started_ms)], ["Ended", past.ended_ms ? moment(past.ended_ms) : ""], ["Processors", past.cpu_us === null ? "" : (past.cpu_us / 1e6).toFixed(1) + " s"], ["Largest process", past.largest_bytes === null ? "" : size(past.largest_bytes)]]);
   box.append(list);
-  const cycle = (job && job.state === "deadlock" && job.remarks.find((line) => waitsOf(line).length)) || (now && now.deadlock);
-  if (cycle) box.append(element("h3", "Ranks that wait for each other"), waits(cycle), element("pre", cycle, { tabindex: "0" }));
+  if (job && job.deadlock) {
+    const { line, cycle } = job.deadlock;
+    box.append(element("h3", "Ranks that wait for each other"), ...(cycle.length ? [waits(cycle)] : []), element("pre", line, { tabindex: "0" }));
+  }
   if (now && job && now.parts.length) box.append(element("h3", "Ranks"), ranks(job, now));
   if (past && past.places && past.places.length) box.append(element("h3", "Places"), places(past.places));
   if (details && details.output) box.append(element("h3", "Output, the last of it"), element("pre", details.output, { tabindex: "0" }));
   $("job").replaceChildren(box);
 }
 
-// Who waits for whom, as pairs of ranks: "rank 0 receives from rank 1; rank 1 waits for ranks 0, 2-3 in a
-// collective call". Each waits for the next one, and for those that its words name.
-function waitsOf(text) {
-  const links = text.replace(/^.* for ever: /, "").split("; ").map((part) => part.match(/^rank ([0-9]+) (.*)$/));
-  if (!links.every(Boolean)) return [];
-  const pairs = [];
-  links.forEach(([, from, words], at) => {
-    const named = [...words.matchAll(/\branks? ([0-9]+(?:-[0-9]+)?)((?:, [0-9]+(?:-[0-9]+)?(?! of ))*)/g)];
-    const all = named.flatMap(([whole, first, more]) => (whole.startsWith("ranks") ? (first + more).split(", ") : [first]));
-    const to = new Set([Number(links[(at + 1) % links.length][1])]);
-    for (const [first, last] of all.map((run) => run.split("-").map(Number))) {
-      for (let rank = first; rank <= (last ?? first) && to.size < WAITS_MAX; rank += 1) to.add(rank);
-    }
-    // Only of itself who waits for nobody else.
-    if (to.size > 1) to.delete(Number(from));
-    for (const one of to) pairs.push([Number(from), one]);
-  });
-  return pairs;
-}
-
-// A circle of ranks with an arrow to each that a rank waits for.
-function waits(text) {
-  const pairs = waitsOf(text);
+// A circle of the ranks of a cycle, with an arrow from each to the next one.
+function waits(cycle) {
+  const pairs = cycle.map((rank, at) => [rank, cycle[(at + 1) % cycle.length]]).slice(0, WAITS_MAX);
   const all = [...new Set(pairs.flat())].slice(0, WAITS_MAX);
   const [size, far] = [Math.min(320, 140 + 20 * all.length), 24];
   const make = (kind, attributes, label) => {
