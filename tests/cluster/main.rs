@@ -37,6 +37,7 @@ mod on_demand;
 mod other_users;
 mod output;
 mod page;
+mod past_jobs;
 mod phases;
 mod polite;
 mod programs;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -26,6 +27,12 @@ impl Site {
     /// Root's cluster is where the account of the page can reach it.
     #[track_caller]
     pub fn up(name: &str, nodes: u32, more: &[&str]) -> Self {
+        Site::up_with(name, nodes, more, |_| ())
+    }
+
+    /// Cluster whose folder is prepared before its daemons begin.
+    #[track_caller]
+    pub fn up_with(name: &str, nodes: u32, more: &[&str], prepare: impl FnOnce(&Path)) -> Self {
         let (mut users, mut scratch) = (None, None);
         let folder = if rustix::process::geteuid().is_root() {
             users.insert(Users::new(name, 1).expect("this is root")).root().to_owned()
@@ -34,6 +41,7 @@ impl Site {
         };
         let file = folder.join("tutti.toml");
         std::fs::write(&file, "[sight]\nlisten = \"127.0.0.1:0\"\n").expect("a configuration");
+        prepare(&folder.join("cluster"));
         let options = [&["--config", file.to_str().expect("a path of text")], more].concat();
         let programs = users.as_ref().map_or_else(dist, |users| users.programs().to_owned());
         let cluster = Cluster::up_at(folder.join("cluster"), programs, nodes, &options);
@@ -68,7 +76,7 @@ fn number(said: &str) -> String {
 }
 
 /// The link of `tutti page`, for a view.
-fn link(cluster: &Cluster, words: &[&str]) -> String {
+pub fn link(cluster: &Cluster, words: &[&str]) -> String {
     cluster.tutti(&[&["page"], words].concat()).expect_success().stdout.trim().to_owned()
 }
 
@@ -244,7 +252,9 @@ fn page_in_a_browser_follows_jobs_and_loads_nothing_of_elsewhere() {
         text("#job").contains("node1") && text("#h-job") == format!("Job {job}")
     });
     // Ranks, each of which waits for the next one; also more than fit, and one that waits for itself.
-    for (cycle, ranks, arrows) in [("[0, 1]", 2, 2), ("[2, 4, 1]", 3, 3), ("[5]", 1, 1), ("[...Array(99).keys()]", 64, 63)] {
+    for (cycle, ranks, arrows) in
+        [("[0, 1]", 2, 2), ("[2, 4, 1]", 3, 3), ("[5]", 1, 1), ("[...Array(99).keys()]", 64, 63)]
+    {
         let drawn =
             |part: &str| browser.run(&format!("return waits({cycle}).querySelectorAll('{part}').length"));
         assert_eq!(
@@ -260,7 +270,7 @@ fn page_in_a_browser_follows_jobs_and_loads_nothing_of_elsewhere() {
     });
     if let Some(axe) = peers::axe() {
         browser.run(&axe);
-        for view in ["cluster", "jobs", &format!("job/{job}"), "users", "timeline", "help"] {
+        for view in ["cluster", "jobs", &format!("job/{job}"), "users", "timeline", "history", "help"] {
             for look in ["light", "dark"] {
                 browser.run(&format!(
                     "location.hash = '{view}'; document.documentElement.dataset.look = '{look}'"
@@ -292,7 +302,7 @@ fn page_in_a_browser_follows_jobs_and_loads_nothing_of_elsewhere() {
                 .as_str()
                 .is_some_and(|text| !text.is_empty())
         });
-        for view in ["cluster", "jobs", "users", "timeline", "help"] {
+        for view in ["cluster", "jobs", "users", "timeline", "history", "help"] {
             let script = format!(
                 "location.hash = '{view}'; return document.documentElement.scrollWidth <= window.innerWidth"
             );

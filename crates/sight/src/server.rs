@@ -66,12 +66,13 @@ const MEANT_MAX: usize = 100;
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Files of the page, with their types.
-const FILES: [(&str, &str, &str); 6] = [
+const FILES: [(&str, &str, &str); 7] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/page.js", SCRIPT, include_str!("page/page.js")),
     ("/job.js", SCRIPT, include_str!("page/job.js")),
     ("/timeline.js", SCRIPT, include_str!("page/timeline.js")),
+    ("/history.js", SCRIPT, include_str!("page/history.js")),
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];
 
@@ -181,6 +182,7 @@ fn router(site: Arc<Site>) -> Router {
         .route("/api/job/{number}", get(job))
         .route("/api/output/{number}", get(output))
         .route("/api/history", get(jobs))
+        .route("/api/history/users", get(users))
         .route("/api/timeline", get(timeline));
     for (path, kind, text) in FILES {
         router = router.route(path, get(move || async move { ([(header::CONTENT_TYPE, kind)], text) }));
@@ -371,6 +373,10 @@ async fn jobs(State(site): Shared, Query(asked): Query<Asked>) -> Response {
     };
     let (span, limit) = (asked.span(), asked.limit.unwrap_or(JOBS_LIMIT));
     from_history(&site, move |folder| read::jobs(&folder, span, &meant, limit)).await
+}
+
+async fn users(State(site): Shared) -> Response {
+    from_history(&site, |folder| read::all_users(&folder)).await
 }
 
 async fn timeline(State(site): Shared, Query(asked): Query<Asked>) -> Response {

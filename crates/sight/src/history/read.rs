@@ -16,6 +16,8 @@ use super::reader;
 pub const JOBS_MAX: u32 = 20_000;
 /// Points of a node's load in one answer, about.
 const POINTS: i64 = 600;
+/// Users of one answer, at most.
+const USERS_MAX: u32 = 1000;
 /// Gaps of one answer, at most.
 const GAPS_MAX: u32 = 2000;
 
@@ -188,6 +190,31 @@ pub fn jobs(folder: &Path, span: Span, meant: &Meant, limit: u32) -> rusqlite::R
     let is_cut = jobs.len() > limit as usize;
     jobs.truncate(limit as usize);
     Ok(Jobs { jobs, more: is_cut, gaps: gaps(&connection, span)? })
+}
+
+/// User who has jobs in the history.
+#[derive(Debug, Serialize)]
+pub struct User {
+    uid: u32,
+    user: String,
+}
+
+/// Users who have jobs, in the order of their numbers: one step of the index for each.
+///
+/// # Errors
+/// When the history cannot be read.
+pub fn all_users(folder: &Path) -> rusqlite::Result<Vec<User>> {
+    let connection = reader(folder)?;
+    let mut statement = connection.prepare(
+        "WITH RECURSIVE next(uid) AS (SELECT min(uid) FROM job UNION ALL
+           SELECT (SELECT min(uid) FROM job WHERE uid > next.uid) FROM next WHERE next.uid IS NOT NULL)
+         SELECT uid FROM next WHERE uid IS NOT NULL LIMIT ?1",
+    )?;
+    let user = |row: &Row<'_>| {
+        let uid = row.get(0)?;
+        Ok(User { uid, user: escape_control(&users::name(uid)) })
+    };
+    statement.query_map([USERS_MAX], user)?.collect()
 }
 
 /// One job with its stretches; `null`: the history does not have it.

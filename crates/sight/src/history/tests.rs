@@ -482,6 +482,22 @@ fn history_pages_are_the_whole_list() {
     }
 }
 
+#[test]
+fn history_names_each_user_with_jobs_once() {
+    let folder = Folder::new("history-users");
+    let connection = many(&folder.0, 1000);
+    connection.execute_batch("INSERT INTO job(job, submitted_ms) VALUES (5000, 1)").expect("a job of nobody");
+    let known = "SELECT DISTINCT uid FROM job WHERE uid IS NOT NULL ORDER BY uid";
+    let known: rusqlite::Result<Vec<u32>> = connection
+        .prepare(known)
+        .and_then(|mut all| all.query_map((), |row| row.get(0)).and_then(Iterator::collect));
+    let found = json!(read::all_users(&folder.0).expect("a history"));
+    let uids: Vec<serde_json::Value> =
+        found.as_array().expect("users").iter().map(|one| one["uid"].clone()).collect();
+    assert_eq!(json!(uids), json!(known.expect("users")));
+    assert!(uids.len() > 1 && found[0]["user"].is_string(), "{found:#}");
+}
+
 /// A database of before has other indices: it gets the new ones, and keeps what it has.
 #[test]
 fn history_of_the_version_before_is_taken_over() {

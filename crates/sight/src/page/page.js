@@ -125,7 +125,7 @@ async function follow() {
 function route() {
   takeToken();
   const words = location.hash.slice(1).split("/");
-  view.name = ["cluster", "jobs", "users", "timeline", "help", "job"].includes(words[0]) ? words[0] : "cluster";
+  view.name = ["cluster", "jobs", "users", "timeline", "history", "help", "job"].includes(words[0]) ? words[0] : "cluster";
   view.job = view.name === "job" ? decodeURIComponent(words.slice(1).join("/")) : null;
   for (const section of document.querySelectorAll("[data-of]")) section.hidden = section.dataset.of !== view.name;
   for (const link of document.querySelectorAll("[data-view]")) {
@@ -134,6 +134,7 @@ function route() {
   }
   if (view.name === "job") openJob();
   if (view.name === "timeline") timeline.open();
+  if (view.name === "history") past.open(words.slice(1).join("/"));
   draw();
 }
 
@@ -276,9 +277,10 @@ function select(by) {
 function keys(event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
   if (event.key === "Escape") { event.target.blur(); location.hash = "#jobs"; return; }
-  if (["INPUT", "TEXTAREA"].includes(event.target.tagName)) return;
+  if (["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName)) return;
   if (view.name === "timeline" && timeline.key(event)) { event.preventDefault(); return; }
-  const views = { 1: "cluster", 2: "jobs", 3: "users", 4: "timeline", "?": "help" };
+  if (view.name === "history" && past.key(event)) { event.preventDefault(); return; }
+  const views = { 1: "cluster", 2: "jobs", 3: "users", 4: "timeline", 5: "history", "?": "help" };
   if (views[event.key]) location.hash = "#" + views[event.key];
   else if (event.key === "d") look();
   else if (event.key === "/") { event.preventDefault(); location.hash = "#jobs"; setTimeout(() => $("filter").focus(), 0); }
@@ -290,6 +292,7 @@ const kept = localStorage.getItem("look");
 if (kept) document.documentElement.dataset.look = kept;
 columns();
 timeline.begin();
+past.start();
 window.addEventListener("hashchange", route);
 document.addEventListener("keydown", keys);
 $("filter").addEventListener("input", drawJobs);

@@ -143,7 +143,9 @@ fn page_is_read_only_and_loads_nothing_of_elsewhere() {
 fn page_of_a_users_daemon_needs_the_token() {
     let server = Server::start(Access::Token("0123abcd".into()), HEAD_TIME);
     server.put_frame(5000);
-    for path in ["/api/state", "/api/events", "/api/job/1", "/api/history", "/api/timeline"] {
+    for path in
+        ["/api/state", "/api/events", "/api/job/1", "/api/history", "/api/history/users", "/api/timeline"]
+    {
         assert_eq!(server.get(path, "").0, 401, "{path}");
         assert_eq!(server.get(path, "Authorization: Bearer 0123abcx\r\n").0, 401, "{path}");
     }
