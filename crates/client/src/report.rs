@@ -7,6 +7,8 @@
 //! | messages a second | growth of [`reported::Place::messages`] since a report of the last ten seconds |
 //! | share had | growth of [`reported::Place::served_ms`] since a report of the last ten seconds, or since the job's start; a job in every row has all |
 
+mod shares;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::filter::Filter;
@@ -17,10 +19,8 @@ use tutti_protocol::users::{self as reported, JobRow, JobState, NodeRow, Prices,
 use tutti_sched::NodeId;
 use tutti_sched::shares::Standing;
 
-/// Reports that a share is taken over, at most, in ms: long enough for turns of a second.
-const WINDOW_MS: u64 = 10_000;
-/// Shortest time that a share needs: the daemon says once a second what jobs have had.
-const WINDOW_MIN_MS: u64 = 2000;
+pub use shares::Before;
+use shares::asked_permille;
 
 /// Answers at one moment.
 #[derive(Clone, Debug, Default)]
@@ -237,64 +237,6 @@ pub struct Report {
     pub row_count: u32,
 }
 
-/// Use of a job in an earlier report.
-#[derive(Clone, Copy, Debug)]
-struct Had {
-    served_ms: u64,
-    messages: u64,
-}
-
-/// Earlier use of jobs: by report its moment, and by job.
-#[derive(Clone, Debug, Default)]
-pub struct Before {
-    reports: std::collections::VecDeque<(u64, BTreeMap<u64, Had>)>,
-}
-
-impl Before {
-    /// Keeps a report for the next ones.
-    pub fn add(&mut self, answers: &Answers) {
-        // A clock that was set back makes the old ones useless.
-        let is_old = |at_ms: u64| at_ms > answers.at_ms || at_ms + WINDOW_MS < answers.at_ms;
-        while self.reports.front().is_some_and(|(at_ms, _)| is_old(*at_ms)) {
-            self.reports.pop_front();
-        }
-        let had = |place: &reported::Place| {
-            (place.job.0, Had { served_ms: place.served_ms, messages: place.messages })
-        };
-        self.reports.push_back((answers.at_ms, answers.prices.places.iter().map(had).collect()));
-    }
-
-    /// Thousandths of the time from the oldest report that has the job to this one; of the time since its
-    /// start where there is none.
-    fn permille(&self, at_ms: u64, row: &JobRow, served_ms: u64) -> Option<u32> {
-        let part = |had_ms: u64, time_ms: u64| {
-            (u128::from(had_ms) * 1000 / u128::from(time_ms.max(1))).min(1000) as u32
-        };
-        let known = |(then_ms, had): &(u64, BTreeMap<u64, Had>)| {
-            let time_ms = at_ms.checked_sub(*then_ms).filter(|time_ms| *time_ms >= WINDOW_MIN_MS)?;
-            // A new controller counts from 0 on.
-            let had_ms = served_ms.checked_sub(had.get(&row.job.0)?.served_ms)?;
-            Some(part(had_ms, time_ms))
-        };
-        let since_start = || {
-            let time_ms = at_ms.checked_sub(row.started_ms?).filter(|time_ms| *time_ms >= WINDOW_MIN_MS)?;
-            Some(part(served_ms, time_ms))
-        };
-        self.reports.iter().find_map(known).or_else(since_start)
-    }
-
-    /// Messages of a job in a second, since the oldest report that has it.
-    fn messages_per_s(&self, at_ms: u64, job: u64, messages: u64) -> Option<u64> {
-        let known = |(then_ms, had): &(u64, BTreeMap<u64, Had>)| {
-            let time_ms = at_ms.checked_sub(*then_ms).filter(|time_ms| *time_ms >= WINDOW_MIN_MS)?;
-            // A process that has taken the place of another one counts from 0 on.
-            let sent = messages.checked_sub(had.get(&job)?.messages)?;
-            u64::try_from(u128::from(sent) * 1000 / u128::from(time_ms)).ok()
-        };
-        self.reports.iter().find_map(known)
-    }
-}
-
 impl Report {
     /// Rows to show of the jobs that the filter takes; nodes and users count all.
     pub fn new(answers: &Answers, before: &Before, filter: &Filter) -> Self {
@@ -308,7 +250,7 @@ impl Report {
             let share = Share {
                 weight: row.gang.then_some(row.weight),
                 asked_permille: asked.get(&row.job.0).copied(),
-                had_permille: had_permille(row, &place, row_count, answers.at_ms, before),
+                had_permille: before.had_permille(answers.at_ms, row, &place, row_count),
                 busy_permille: row.busy_permille,
             };
             job_of_row(row, share, place)
@@ -330,11 +272,6 @@ impl Report {
     }
 }
 
-/// A job that takes its turns and runs.
-fn takes_turns(row: &JobRow) -> bool {
-    row.gang && !row.fill && row.state == JobState::Running
-}
-
 /// Where the daemon says that jobs are, with the names of the nodes.
 fn places(answers: &Answers) -> BTreeMap<u64, Place> {
     let names: BTreeMap<NodeId, &str> =
@@ -349,39 +286,6 @@ fn places(answers: &Answers) -> BTreeMap<u64, Place> {
         (place.job.0, Place { served_ms, rows, slots: slots.collect(), sent })
     };
     answers.prices.places.iter().map(of).collect()
-}
-
-/// Of each job that takes turns the least part of the weights in one of its slots, in thousandths.
-fn asked_permille(rows: &[JobRow], places: &BTreeMap<u64, Place>) -> BTreeMap<u64, u32> {
-    let all = |row: &JobRow| places.get(&row.job.0).map_or(&[][..], |place| &place.slots);
-    let mut weights: BTreeMap<(&str, u32), u64> = BTreeMap::new();
-    for row in rows.iter().filter(|row| takes_turns(row)) {
-        for (node, slots) in all(row) {
-            for slot in slots {
-                *weights.entry((node, *slot)).or_default() += u64::from(row.weight);
-            }
-        }
-    }
-    let mut asked = BTreeMap::new();
-    for row in rows.iter().filter(|row| takes_turns(row)) {
-        let all = all(row).iter().flat_map(|(node, slots)| slots.iter().map(move |slot| (node, *slot)));
-        let most = all.filter_map(|(node, slot)| weights.get(&(node.as_str(), slot))).max();
-        if let Some(most) = most.filter(|most| **most > 0) {
-            asked.insert(row.job.0, (u64::from(row.weight) * 1000 / most) as u32);
-        }
-    }
-    asked
-}
-
-fn had_permille(row: &JobRow, place: &Place, row_count: u32, at_ms: u64, before: &Before) -> Option<u32> {
-    if !row.gang || row.state != JobState::Running {
-        return None;
-    }
-    // The daemon need not count what is never interrupted.
-    if row_count > 0 && place.rows.len() as u32 == row_count {
-        return Some(1000);
-    }
-    before.permille(at_ms, row, place.served_ms)
 }
 
 fn job_of_row(row: &JobRow, share: Share, place: Place) -> Job {

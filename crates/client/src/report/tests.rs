@@ -3,6 +3,7 @@
 use crate::filter::Filter;
 use serde_json::json;
 
+use super::shares::WINDOW_MS;
 use super::*;
 
 #[path = "samples.rs"]
@@ -51,11 +52,11 @@ fn report_survives_a_new_controller_and_a_clock_that_jumps() {
     assert_eq!(of(&answers(13_000, [100, 100]), &before).jobs[0].share.had_permille, Some(8));
     // Set back: nothing is known of the future.
     before.add(&answers(4000, [1, 1]));
-    assert_eq!(before.reports.len(), 1);
+    assert_eq!(before.len(), 1);
     assert_eq!(of(&answers(0, [1, 1]), &before).jobs[0].share.had_permille, None);
     // Long sleep: what is older than the window is forgotten.
     before.add(&answers(4000 + WINDOW_MS + 1, [2, 2]));
-    assert_eq!(before.reports.len(), 1);
+    assert_eq!(before.len(), 1);
     let wide = of(&answers(u64::MAX, [u64::MAX, 0]), &Before::default());
     assert_eq!(wide.jobs[0].share.had_permille, Some(1000));
 }
