@@ -4,7 +4,7 @@
 //! |---|---|
 //! | ranks x cores-per-rank fit | to an even share as a set (`share`), or to the first cores-per-rank of it (`core`) |
 //! | they do not fit | round robin to sets of cores-per-rank, one core by default |
-//! | a rank started later | `core`: the next set of cores-per-rank, by its number; else not bound |
+//! | a rank started later | `core`: the next set of cores-per-rank, by its place on the node; else not bound |
 //! | `none`, or a cgroup quota below the affinity mask | not at all: the kernel chooses which cores the quota buys |
 //!
 //! The share is the even one also when OMP_NUM_THREADS asks for less: otherwise two jobs on one machine would
@@ -15,6 +15,7 @@ use rustix::thread::CpuSet;
 use tutti_os::cpu_list;
 
 use tutti_protocol::wire::Binding;
+use tutti_shm::numbers::Numbers;
 
 /// The cores that this job may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +76,19 @@ impl Machine {
         let wanted = per_rank.unwrap_or(1).clamp(1, cores);
         let first = rank % (cores / wanted) * wanted;
         (binding == Binding::Core).then(|| self.cores[first..first + wanted].to_vec())
+    }
+
+    /// The same of all ranks of a node, by their places on it: their numbers go round the nodes. Virtual nodes
+    /// share the cores of the machine by numbers.
+    pub fn bind_all_later(
+        &self,
+        numbers: Numbers,
+        shares_machine: bool,
+        binding: Binding,
+        per_rank: Option<usize>,
+    ) -> Vec<Option<Vec<usize>>> {
+        let by = numbers.iter().enumerate().map(|(place, rank)| if shares_machine { rank } else { place });
+        by.map(|by| self.bind_later(by, binding, per_rank)).collect()
     }
 }
 
@@ -143,6 +157,18 @@ mod tests {
         assert_eq!(of(machine(2), Binding::Core, Some(64)), ["0-1"; 4]);
         assert_eq!(of(machine(2), Binding::Share, None), ["-"; 4]);
         assert_eq!(of(machine(2), Binding::None, None), ["-"; 4]);
+    }
+
+    #[test]
+    fn binding_of_later_ranks_uses_all_cores_of_each_node() {
+        for node in 0..2 {
+            // Two ranks, one on each of two nodes, each with room for four later ones.
+            let numbers = Numbers::new([node, 1, 5], 2, node, 2);
+            let of = |shares| lists(machine(2).bind_all_later(numbers, shares, Binding::Core, None));
+            assert_eq!(of(false), ["0", "1", "0", "1", "0"], "node {node}");
+            let number = node.to_string();
+            assert_eq!(of(true), [number.as_str(); 5], "virtual node {node}");
+        }
     }
 
     #[test]

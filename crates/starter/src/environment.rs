@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use tutti_shm::spawn::SPAWNED_VARIABLE;
 
+use tutti_shm::numbers::node_of_later;
+
 use crate::spawning::SpawnedRank;
 use tutti_shm::ticket::{
     APPLICATION_VARIABLE, INITIAL_HANDLER_VARIABLE, SIZE_VARIABLE, TICKET_VARIABLE, VIRTUAL_NODE_VARIABLE,
@@ -217,8 +219,8 @@ const OWN_VARIABLES: [&str; 17] = [
 /// nodes share a machine. The names after ours are those that wrappers, PyTorch and scripts for GPU pinning
 /// read before MPI_Init, and those by which a program of MPICH finds [`crate::pmi`].
 ///
-/// Ranks that other ranks have asked for are counted in their own world; they have PMI if they were asked for
-/// over it.
+/// Ranks that other ranks have asked for are counted in their own world, and those of a node among them; they
+/// have PMI if they were asked for over it.
 pub fn variables(
     job: &Job,
     index: u32,
@@ -239,11 +241,15 @@ pub fn variables(
             "PMI_FD" => pmi.map_or_else(String::new, |pmi| pmi.to_string()),
             "PMI_SPAWNED" => u8::from(spawned.is_some()).to_string(),
             name if name.ends_with("SIZE") || name.ends_with("NRANKS") => match spawned {
+                Some(spawned) if is_local => on_node(job, &spawned).1.to_string(),
                 Some(spawned) => spawned.all.ranks.len().to_string(),
                 None => if is_local { local.end - local.start } else { job.ranks() }.to_string(),
             },
-            _ if spawned.is_some() => spawned.map_or(0, |spawned| spawned.rank).to_string(),
-            _ => (u64::from(index) + if is_local { 0 } else { local.start }).to_string(),
+            _ => match spawned {
+                Some(spawned) if is_local => on_node(job, &spawned).0.to_string(),
+                Some(spawned) => spawned.rank.to_string(),
+                None => (u64::from(index) + if is_local { 0 } else { local.start }).to_string(),
+            },
         }
     };
     let text = |name: &&str| CString::new(format!("{name}={}", value(name))).expect("no zero byte");
@@ -261,14 +267,26 @@ pub fn variables(
     OWN_VARIABLES.iter().filter(is_given).map(text).chain(more).collect()
 }
 
+/// Of the ranks that were started with one: how many of its node come before it, and how many are there.
+fn on_node(job: &Job, spawned: &SpawnedRank<'_>) -> (usize, usize) {
+    let nodes = job.part.as_ref().map_or(1, |part| part.first_ranks.len());
+    let began = job.ranks() as usize;
+    let node = |rank: &u32| (*rank as usize).checked_sub(began).map(|behind| node_of_later(behind, nodes));
+    let all = &spawned.all.ranks;
+    let own = node(&all[spawned.rank]);
+    let count = |ranks: &[u32]| ranks.iter().filter(|rank| node(rank) == own).count();
+    (count(&all[..spawned.rank]), count(all))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     use tutti_protocol::wire::{Binding, Input, Part};
+    use tutti_shm::spawn::Spawned;
 
-    #[test]
-    fn environment_has_all_variables_of_a_rank() {
+    /// Eight ranks of two programs on three nodes, of which this is the second one.
+    fn job() -> Job {
         let program = Program {
             file: "a.out".into(),
             arguments: Vec::new(),
@@ -277,7 +295,7 @@ mod tests {
             inherits: Inherits::All,
             variables: Vec::new(),
         };
-        let job = Job {
+        Job {
             id: 0xab,
             front_end: 1,
             programs: vec![Program { ranks: 3, ..program.clone() }, Program { ranks: 5, ..program }],
@@ -306,12 +324,42 @@ mod tests {
             idle_ms: None,
             adopted: None,
             number: Some(12),
+        }
+    }
+
+    #[track_caller]
+    fn assert_has(variables: &[CString], expected: &[&str]) {
+        let texts: Vec<&str> = variables.iter().map(|text| text.to_str().expect("ASCII")).collect();
+        for expected in expected {
+            assert!(texts.contains(expected), "{expected} is not in {texts:?}");
+        }
+    }
+
+    #[test]
+    fn environment_of_a_rank_that_others_have_started_counts_those_of_its_node() {
+        // Behind eight ranks the later ones go round the three nodes: 8 and 11 are of the first, 9 and 12 of
+        // the second, 13 of the third.
+        let all = Spawned { ranks: vec![8, 9, 11, 12, 13], context: 0, parent: 0, number: 1 };
+        let of_rank = |rank, job: &Job| {
+            let spawned = SpawnedRank { all: &all, rank, program: 0, group: None };
+            variables(job, 4, "socket:3:00", None, Some(spawned))
         };
-        let texts: Vec<String> = variables(&job, 1, "socket:3:00", Some(77), None)
-            .iter()
-            .map(|text| text.to_str().expect("ASCII").to_owned())
-            .collect();
-        for expected in [
+        let job = job();
+        for (rank, expected) in [
+            (1, ["TUTTI_RANK=1", "TUTTI_SIZE=5", "TUTTI_LOCAL_RANK=0", "TUTTI_LOCAL_SIZE=2"]),
+            (3, ["TUTTI_RANK=3", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2", "OMPI_COMM_WORLD_LOCAL_RANK=1"]),
+            (4, ["TUTTI_RANK=4", "OMPI_COMM_WORLD_RANK=4", "TUTTI_LOCAL_RANK=0", "TUTTI_LOCAL_SIZE=1"]),
+        ] {
+            assert_has(&of_rank(rank, &job), &expected);
+        }
+        // On one node all are neighbours.
+        let alone = Job { part: None, ..job };
+        assert_has(&of_rank(3, &alone), &["TUTTI_LOCAL_RANK=3", "TUTTI_LOCAL_SIZE=5"]);
+    }
+
+    #[test]
+    fn environment_has_all_variables_of_a_rank() {
+        let expected = [
             "TUTTI_TICKET=socket:3:00",
             "TUTTI_APPNUM=1",
             "TUTTI_JOB=00000000000000ab",
@@ -330,9 +378,8 @@ mod tests {
             "PMI_FD=77",
             "PMI_SPAWNED=0",
             "TUTTI_VIRTUAL_NODE=1",
-        ] {
-            assert!(texts.iter().any(|text| text == expected), "{expected} is not in {texts:?}");
-        }
+        ];
+        assert_has(&variables(&job(), 1, "socket:3:00", Some(77), None), &expected);
     }
 
     #[test]

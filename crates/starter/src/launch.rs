@@ -334,9 +334,9 @@ pub fn spawn(
     let descriptors_max = raise_descriptors(present.into(), later_here(job))?;
     let (failures, failure) = failure_pipe()?;
     let (machine, per_rank) = (Machine::read(), job.cores_per_rank.map(|cores| cores as usize));
-    let set = |rank| machine.bind_later(rank, job.binding, per_rank);
-    // By their places on the node, as those of the launch.
-    let sets = numbers.map_or_else(Vec::new, |numbers| numbers.iter().map(set).collect());
+    let shares = job.part.as_ref().is_some_and(|part| part.shares_machine);
+    let sets = |numbers| machine.bind_all_later(numbers, shares, job.binding, per_rank);
+    let sets = numbers.map_or_else(Vec::new, sets);
     let reached = Reached::default();
     let ready = Ready { job: job.clone(), sets, null: open_null()?, failure, descriptors_max, reached };
     let mut end = 0;

@@ -7,12 +7,27 @@
 #include <string.h>
 #include <unistd.h>
 
+static int number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text ? atoi(text) : -1;
+}
+
 static int child(MPI_Comm parent, int argc, char **argv)
 {
     int size, sum, number = -1, one = 1, flag, *program;
     MPI_Comm all;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &program, &flag);
+    /* What its launcher says of its neighbours is what its library has found out. */
+    MPI_Comm near;
+    int neighbours, place;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near);
+    MPI_Comm_size(near, &neighbours);
+    MPI_Comm_rank(near, &place);
+    MPI_Comm_free(&near);
+    if (neighbours != number_of("OMPI_COMM_WORLD_LOCAL_SIZE") || place != number_of("OMPI_COMM_WORLD_LOCAL_RANK"))
+        MPI_Abort(MPI_COMM_WORLD, 6);
     MPI_Intercomm_merge(parent, 1, &all);
     MPI_Bcast(&number, 1, MPI_INT, 0, all);
     MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, all);
