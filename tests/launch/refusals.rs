@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use tutti_testkit::{Need, skip};
 use tutti_tests::{Scratch, program};
 
 use crate::harness::{mpiexec, run};
@@ -56,6 +57,71 @@ fn program_that_cannot_be_executed_is_refused() {
     refused(&["-wdir", "/no/such/folder", "-n", "2", "true"], 1, "/no/such/folder");
 }
 
+/// A program of which the loader wants libraries with these names.
+#[track_caller]
+fn linked(scratch: &Scratch, sonames: &[&str]) -> String {
+    let source = file(scratch, "library.c", b"int MPI_Init(void) { return 0; }\n", 0o644);
+    let user = b"int MPI_Init(void); int main(int count, char **words) { return count > 9 && words ? MPI_Init() : 0; }\n";
+    let user = file(scratch, "user.c", user, 0o644);
+    let path = |name: &str| scratch.path().join(name).to_str().expect("UTF-8").to_owned();
+    let cc = |arguments: &[&str]| {
+        tutti_tests::run(Command::new("cc").args(arguments), crate::harness::LIMIT).expect_success();
+    };
+    let made = path(&format!("user-of-{}", sonames.join("-")));
+    let libraries: Vec<String> = sonames.iter().map(|soname| path(soname)).collect();
+    for (soname, library) in sonames.iter().zip(&libraries) {
+        cc(&["-shared", "-fPIC", "-o", library, &source, &format!("-Wl,-soname,{soname}")]);
+    }
+    let libraries: Vec<&str> = libraries.iter().map(String::as_str).collect();
+    cc(&[&["-Wl,--no-as-needed", "-o", &made, &user][..], &libraries].concat());
+    made
+}
+
+/// Functions of both have the same names: which one a call meets is chance.
+#[test]
+fn program_of_two_mpis_is_refused() {
+    let scratch = Scratch::new("two-mpis");
+    let made = linked(&scratch, &["libmpi.so.12", "libmpi.so.40"]);
+    let expected = format!("{made} is linked with two MPIs (libmpi.so.12 and libmpi.so.40), whose functions");
+    refused(&["-n", "2", &made], 1, &expected);
+}
+
+/// The loader passes over the variables by which such a program would get our library.
+#[test]
+fn program_that_gets_rights_of_its_owner_is_refused_unless_it_has_its_own_library() {
+    if !rustix::process::geteuid().is_root() {
+        return skip(Need::Root, "only root can make a program of another user's");
+    }
+    let scratch = Scratch::new("setuid");
+    let flags = rustix::fs::statvfs(scratch.path()).expect("the scratch folder").f_flag;
+    if flags.contains(rustix::fs::StatVfsMountFlags::NOSUID) {
+        return skip(Need::Setup, "the folder of temporary files is mounted nosuid");
+    }
+    let made = linked(&scratch, &["libmpi.so.12"]);
+    for (mode, why) in [(0o4755, "setuid"), (0o2755, "setgid")] {
+        std::os::unix::fs::chown(&made, Some(1), Some(1)).expect("root may");
+        std::fs::set_permissions(&made, std::fs::Permissions::from_mode(mode)).expect("its mode");
+        let expected = format!("{made} gets the rights of its owner when it starts ({why}): the loader");
+        refused(&["-n", "2", &made], 1, &expected);
+    }
+    let ran = mpiexec(&["--own-mpi", "-n", "1", &made]);
+    assert!(!ran.stderr.contains("rights of its owner"), "{ran}");
+    // Bits of a file of one's own change nothing.
+    std::os::unix::fs::chown(&made, Some(0), Some(0)).expect("root may");
+    std::fs::set_permissions(&made, std::fs::Permissions::from_mode(0o6755)).expect("its mode");
+    mpiexec(&["-n", "1", &made]).expect_success();
+}
+
+#[test]
+fn program_for_another_processor_is_refused() {
+    let scratch = Scratch::new("other-processor");
+    let mut bytes = std::fs::read("/bin/true").expect("a program");
+    // Its header names a processor that nobody has.
+    bytes[18..20].copy_from_slice(&0x00fe_u16.to_le_bytes());
+    let made = file(&scratch, "other", &bytes, 0o755);
+    refused(&["-n", "2", &made], 126, "not a program for this machine");
+}
+
 #[test]
 fn program_of_another_mpi_is_refused() {
     let scratch = Scratch::new("other-mpi");
@@ -67,20 +133,10 @@ fn program_of_another_mpi_is_refused() {
         ),
         ("libmpi.so.99", "another MPI", ""),
     ] {
-        let source = file(&scratch, "library.c", b"int MPI_Init(void) { return 0; }\n", 0o644);
-        let library = scratch.path().join(soname);
-        let user =
-            file(&scratch, "user.c", b"int MPI_Init(void); int main(void) { return MPI_Init(); }\n", 0o644);
-        let made = scratch.path().join(format!("user-of-{soname}"));
-        let (library, made) = (library.to_str().expect("UTF-8"), made.to_str().expect("UTF-8"));
-        let cc = |arguments: &[&str]| {
-            tutti_tests::run(Command::new("cc").args(arguments), crate::harness::LIMIT).expect_success()
-        };
-        cc(&["-shared", "-fPIC", "-o", library, &source, &format!("-Wl,-soname,{soname}")]);
-        cc(&["-o", made, &user, library]);
+        let made = linked(&scratch, &[soname]);
         let expected =
             format!("{made} was built for {mpi} (needs {soname}{needs}); recompile it with mpicc of Tutti");
-        refused(&["-n", "2", made], 1, &expected);
+        refused(&["-n", "2", &made], 1, &expected);
     }
 }
 

@@ -223,6 +223,13 @@ fn describe_program(wanted: &Program, is_of_cluster: bool) -> Result<wire::Progr
     let every_core = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let here =
         wanted.directory.as_deref().map_or_else(|| file.clone(), |folder| Path::new(folder).join(&file));
+    if let Some(bit) = library::bit_that_hides(&here, wanted.environment.library) {
+        let text = format!(
+            "{} gets the rights of its owner when it starts ({bit}): the loader would not take Tutti's library; remove that bit (chmod ug-s), or run it on a library of its own (--own-mpi)",
+            file.display()
+        );
+        return Err((text, 1));
+    }
     let variables = library::with_own(&wanted.environment.variables, wanted.environment.library, &here);
     Ok(wire::Program {
         file: file.into_os_string().into(),

@@ -157,6 +157,24 @@ pub fn other_mpi(library: &str) -> Option<OtherMpi> {
     }
 }
 
+/// The first two of these libraries that belong to different MPIs; the standard's `libmpi_abi.so` is one of
+/// its own.
+pub fn two_mpis(libraries: &[String]) -> Option<(&str, &str)> {
+    let mut found: Option<(Option<OtherMpi>, &str)> = None;
+    for library in libraries {
+        let mpi = match other_mpi(library) {
+            None if !library.starts_with("libmpi_abi.so") => continue,
+            mpi => mpi,
+        };
+        match found {
+            None => found = Some((mpi, library)),
+            Some((first, name)) if first != mpi => return Some((name, library)),
+            Some(_) => {}
+        }
+    }
+    None
+}
+
 fn take(file: &(impl ReadAt + ?Sized), offset: u64, bytes: usize) -> Option<Vec<u8>> {
     Some(take_most(file, offset, bytes)).filter(|taken| taken.len() == bytes)
 }

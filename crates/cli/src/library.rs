@@ -12,7 +12,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{StatVfsMountFlags, statvfs};
+use rustix::process::{getegid, geteuid};
 
 use crate::elf;
 
@@ -94,6 +98,29 @@ fn to_preload(program: &Path) -> Option<&'static str> {
     AS_MPICH
         .into_iter()
         .find(|name| needs.own_path_first && needs.libraries.iter().any(|needed| needed == name))
+}
+
+/// The bit of a program that keeps our library from it: where a program gets the rights of another user or
+/// group the loader passes over LD_LIBRARY_PATH and LD_PRELOAD. `None`: it finds the library that it gets.
+pub fn bit_that_hides(program: &Path, choice: Choice) -> Option<&'static str> {
+    if choice == Choice::Own || rustix::thread::no_new_privs().unwrap_or(false) {
+        return None;
+    }
+    let file = File::open(program).ok()?;
+    let needs = elf::needs(&file);
+    let of_mpich = |library: &String| elf::other_mpi(library) == Some(elf::OtherMpi::Mpich);
+    if !needs.libraries.iter().any(of_mpich) {
+        return None;
+    }
+    let status = file.metadata().ok()?;
+    if statvfs(program).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::NOSUID)) {
+        return None;
+    }
+    let has = |bits: u32| status.mode() & bits == bits;
+    if has(0o4000) && status.uid() != geteuid().as_raw() {
+        return Some("setuid");
+    }
+    (has(0o2010) && status.gid() != getegid().as_raw()).then_some("setgid")
 }
 
 /// Whether a program needs Open MPI's library.

@@ -63,6 +63,18 @@ pub enum ProgramError {
         /// By what it is known.
         library: String,
     },
+    /// A program with two libraries of MPI.
+    #[error(
+        "{program} is linked with two MPIs ({first} and {second}), whose functions have the same names; link it with one"
+    )]
+    TwoMpis {
+        /// As given.
+        program: String,
+        /// A library of the first.
+        first: String,
+        /// A library of the second.
+        second: String,
+    },
 }
 
 impl ProgramError {
@@ -70,7 +82,7 @@ impl ProgramError {
     pub fn status(&self) -> u8 {
         match self {
             ProgramError::NotInPath(_) | ProgramError::NoFile(_) => 127,
-            ProgramError::OpenMpi { .. } | ProgramError::OtherMpi { .. } => 1,
+            ProgramError::OpenMpi { .. } | ProgramError::OtherMpi { .. } | ProgramError::TwoMpis { .. } => 1,
             _ => 126,
         }
     }
@@ -146,8 +158,9 @@ fn check(name: &str, file: &Path) -> Result<(), ProgramError> {
             interpreter: interpreter.to_string_lossy().into_owned(),
         });
     }
-    for library in elf::needed(&opened) {
-        let program = name.into();
+    let libraries = elf::needed(&opened);
+    for library in &libraries {
+        let (program, library) = (name.into(), library.clone());
         match elf::other_mpi(&library) {
             Some(OtherMpi::OtherOpenMpi) => return Err(ProgramError::OpenMpi { program, library }),
             Some(OtherMpi::Unknown) => return Err(ProgramError::OtherMpi { program, library }),
@@ -155,7 +168,12 @@ fn check(name: &str, file: &Path) -> Result<(), ProgramError> {
             Some(OtherMpi::Mpich | OtherMpi::OpenMpi) | None => {}
         }
     }
-    Ok(())
+    match elf::two_mpis(&libraries) {
+        Some((first, second)) => {
+            Err(ProgramError::TwoMpis { program: name.into(), first: first.into(), second: second.into() })
+        }
+        None => Ok(()),
+    }
 }
 
 /// The interpreter that the first line of a script names.

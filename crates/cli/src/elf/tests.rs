@@ -70,6 +70,21 @@ fn elf_other_mpis_are_recognized() {
     }
 }
 
+#[test]
+fn elf_libraries_of_two_mpis_are_named() {
+    for (libraries, expected) in [
+        (&["libc.so.6", "libmpi.so.12", "libmpi.so.40"][..], Some(("libmpi.so.12", "libmpi.so.40"))),
+        (&["libmpi_abi.so.1", "libmpich.so.12"], Some(("libmpi_abi.so.1", "libmpich.so.12"))),
+        (&["libmpifort.so.12", "libmpi.so.12"], None),
+        (&["libmpi_mpifh.so.40", "libopen-rte.so.40", "libmpi.so.40"], None),
+        (&["libmpi_abi.so.1", "libtutti.so.1"], None),
+        (&["libm.so.6"], None),
+    ] {
+        let libraries: Vec<String> = libraries.iter().map(|&library| library.into()).collect();
+        assert_eq!(two_mpis(&libraries), expected, "{libraries:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
