@@ -8,6 +8,7 @@ use tutti_testkit::{Need, skip};
 use tutti_tests::{Ran, Scratch, program, root};
 
 use crate::harness::run;
+use crate::open_mpi::compiled_without_mpi;
 
 /// Our test program, compiled by an MPICH's own mpicc; `None` when there is none.
 pub fn compiled(scratch: &Scratch) -> Option<PathBuf> {
@@ -55,8 +56,7 @@ fn mpich_program_runs_on_a_node() {
         assert_eq!(ran.stderr, "");
     }
     let ran = mpiexec(&["-v", "-n", "2"], &file, &[]).expect_success();
-    let library = "mpiexec: ranks run on a library of their own, started by PMI (MPICH or a relative)";
-    assert_eq!(ran.stderr.lines().filter(|line| *line == library).count(), 1, "{ran}");
+    assert_eq!(ran.stderr.lines().filter(|line| *line == BY_PMI).count(), 1, "{ran}");
     // The same program on ours.
     let ran = run(program("mpiexec").args(["-v", "-n", "2"]).arg(&file)).expect_success();
     let ours = "mpiexec: ranks run on Tutti's library, through MPICH's interface (libmpi.so.12)";
@@ -169,4 +169,33 @@ fn mpich_program_starts_processes_on_several_nodes() {
     assert!(ran.stderr.contains("no-such-program"), "{ran}");
     let ran = mpiexec(&["-n", "2", "--virtual-nodes", "2", "--universe", "3"], &file, &[]);
     assert!(ran.code() != 0 && ran.stderr.contains("room for 3"), "{ran}");
+}
+
+/// The line of `-v` about ranks that have begun with PMI.
+const BY_PMI: &str = "mpiexec: ranks run on a library of their own, started by PMI (MPICH or a relative)";
+
+/// Nothing of it is seen in the file: it is said when the library begins.
+#[test]
+fn mpich_library_that_a_program_opens_by_its_path_is_seen_when_it_begins() {
+    let scratch = Scratch::new("mpich-opens");
+    let Some(mpich) = tutti_tests::peers::mpich() else { return };
+    let file = compiled_without_mpi(&scratch, "opens");
+    let library = mpich.join("lib/libmpi.so.12");
+    let ran = run(program("mpiexec").args(["-v", "-n", "2"]).arg(file).arg(library)).expect_success();
+    assert_eq!(ran.stderr.lines().filter(|line| *line == BY_PMI).count(), 1, "{ran}");
+}
+
+/// A program that is linked statically is offered PMI as any other.
+#[test]
+fn mpich_program_that_is_linked_statically_is_seen_when_it_begins() {
+    let scratch = Scratch::new("mpich-static");
+    let file = scratch.path().join("static");
+    let mut cc = std::process::Command::new("cc");
+    cc.args(["-Wall", "-Wextra", "-Werror", "-static", "-DALONE", "-o"]).arg(&file);
+    let made = tutti_tests::run(cc.arg(root().join("tests/foreign/c/opens.c")), Duration::from_secs(60));
+    if !made.status.success() {
+        return skip(Need::Setup, "there is no C library to link statically");
+    }
+    let ran = run(program("mpiexec").args(["-v", "-n", "2"]).arg(file)).expect_success();
+    assert_eq!(ran.stderr.lines().filter(|line| *line == BY_PMI).count(), 1, "{ran}");
 }

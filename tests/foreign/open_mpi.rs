@@ -213,8 +213,9 @@ fn open_mpi_job_is_refused_in_one_line_where_libpmix_does_not_do() {
         assert_eq!(ran.code(), 1, "{ran}");
         assert!(ran.stderr.lines().count() == 1 && ran.stderr.contains(expected), "{ran}");
     }
-    // One that is older, and one that refuses.
     let scratch = Scratch::new("open-mpi-old");
+    refuse_a_library_that_needs_another(&scratch);
+    // One that is older, and one that refuses.
     let cases = [
         (
             "OpenPMIx 3.2.5",
@@ -246,6 +247,25 @@ fn open_mpi_job_is_refused_in_one_line_where_libpmix_does_not_do() {
         assert_eq!(ran.code(), 1, "{ran}");
         assert!(ran.stderr.lines().count() == 1 && ran.stderr.contains(expected), "{ran}");
     }
+}
+
+/// A libpmix without libmunge: the line names it, and the package that brings it.
+#[track_caller]
+fn refuse_a_library_that_needs_another(scratch: &Scratch) {
+    let path = |name: &str| scratch.path().join(name);
+    let cc = |words: &[&std::ffi::OsStr]| {
+        let mut cc = std::process::Command::new("cc");
+        cc.args(["-x", "c", "/dev/null", "-x", "none", "-shared", "-fPIC", "-Wl,--no-as-needed"]).args(words);
+        tutti_tests::run(&mut cc, Duration::from_secs(60)).expect_success();
+    };
+    let (needed, library) = (path("libmunge.so.77"), path("needs-munge.so"));
+    cc(&["-Wl,-soname,libmunge.so.77".as_ref(), "-o".as_ref(), needed.as_os_str()]);
+    cc(&["-o".as_ref(), library.as_os_str(), needed.as_os_str()]);
+    std::fs::remove_file(&needed).expect("it was made");
+    let ran = run(program("mpiexec").env("TUTTI_LIBPMIX", &library).args(["-n", "2", "true"]));
+    assert_eq!(ran.code(), 1, "{ran}");
+    let is_named = ran.stderr.contains("libmunge.so.77: cannot open") && ran.stderr.contains("libmunge2");
+    assert!(ran.stderr.lines().count() == 1 && is_named, "{ran}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Library {
         }
         let why = refused.unwrap_or_else(|| format!("none of {} is there", names.join(", ")));
         Err(format!(
-            "programs of Open MPI need libpmix, which cannot be loaded: {why} (Debian's package libpmix2 has it; TUTTI_LIBPMIX names another file)"
+            "programs of Open MPI need libpmix, which cannot be loaded: {why} (Debian's package libpmix2 has it, with what it needs: libmunge2, libevent, libhwloc15; TUTTI_LIBPMIX names another file)"
         ))
     }
 

@@ -164,6 +164,12 @@ static void errors(void)
     int length;
     MPI_Error_string(own, text, &length);
     CHECK(class_of(own) == class && !strcmp(text, "our own") && class > MPI_ERR_LASTCODE);
+    /* A function of MPICH that this library has only by name. */
+    handled = 0;
+    int agreed = 1;
+    code = MPIX_Comm_agree(MPI_COMM_WORLD, &agreed);
+    MPI_Error_string(code, text, &length);
+    CHECK(class_of(code) == MPI_ERR_UNSUPPORTED_OPERATION && strstr(text, "MPIX_Comm_agree"));
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &last, &flag);
     CHECK(flag && *last == own);
     MPI_Errhandler_free(&errhandler);
