@@ -4,10 +4,12 @@
 //! |---|---|---|
 //! | `make test` | that of PyPI's wheel | HPCC, NetPIPE |
 //! | `make foreign-debian` | Debian's own | LAMMPS, GROMACS and GetDP (PETSc) too, beside its own launcher |
+//! | `make foreign-machines` | both | the same on two machines of the lab |
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use tutti_tests::machines::Machines;
 use tutti_tests::{Ran, Scratch, peers, program, root};
@@ -17,6 +19,8 @@ use crate::harness::run;
 /// Folder in which the packages are unpacked, with that Open MPI; `make foreign-debian` sets it, and the
 /// variables by which programs find their libraries there.
 const FOLDER: &str = "FOREIGN_PACKAGES";
+/// Programs between machines: each message waits for the slices of whatever else works on these cores.
+const LIMIT: Duration = Duration::from_secs(200);
 /// Places of four ranks.
 const PLACES: [&[&str]; 3] = [&[], &["--virtual-nodes", "2"], &["--netns", "2"]];
 
@@ -88,6 +92,27 @@ impl Packages {
         self.command(program("mpiexec").args(options), folder, words)
     }
 
+    /// The same by alice's job on two machines, in her home. Packages of Debian's Open MPI are installed
+    /// there.
+    #[track_caller]
+    fn on_machines(&self, machines: &Machines, ranks: u32, words: &[&str]) -> Ran {
+        let (bin, libraries) = match &self.libraries {
+            Some(folders) => (self.bin.clone(), folders.clone()),
+            // The system's choice of a BLAS and a LAPACK, as update-alternatives makes it.
+            None => {
+                let folders = |name| self.folders_of_libraries(name, Path::new("/"));
+                let both = [folders("blas"), folders("lapack")].concat();
+                ("/usr/bin".into(), std::env::join_paths(both).expect("plain names"))
+            }
+        };
+        let mut command = machines.launch(2, ranks);
+        let libraries = format!("LD_LIBRARY_PATH={}", libraries.display());
+        command.args(["--wdir", "/home/alice", "-x", &libraries]);
+        // The machines share the cores of one: a rank that polls would do so beside one that has work.
+        command.args(["-x", "OMPI_MCA_mpi_yield_when_idle=1"]);
+        tutti_tests::run(command.arg(bin.join(words[0])).args(&words[1..]), LIMIT).expect_success()
+    }
+
     /// The same by Open MPI's launcher, on four ranks.
     #[track_caller]
     fn under_theirs(&self, folder: &Path, words: &[&str]) -> Ran {
@@ -132,19 +157,71 @@ fn open_mpi_package_hpcc_has_right_answers() {
     }
 }
 
+/// NetPIPE: one length after the other, each so many times.
+const NETPIPE: [&str; 8] = ["NPopenmpi", "-i", "-n", "25", "-u", "1000000", "-o", "np.out"];
+
+#[track_caller]
+fn expect_netpipe(ran: &Ran) {
+    let tried = ran.stderr.matches(" times --> ").count();
+    assert_eq!(ran.stderr.matches("Integrity check passed").count(), tried, "{ran}");
+    assert!(tried > 30 && !ran.stderr.contains("fail"), "{ran}");
+}
+
 /// Messages of many lengths, each byte of which is looked at.
 #[test]
 fn open_mpi_package_netpipe_keeps_every_byte() {
     let Some(packages) = Packages::small() else { return };
     let scratch = Scratch::new("packages-netpipe");
-    // One length after the other, each so many times.
-    let words = ["NPopenmpi", "-i", "-n", "25", "-u", "1000000", "-o", "np.out"];
     for place in packages.places {
-        let ran = packages.under_ours(&[place, &["-n", "2"][..]].concat(), scratch.path(), &words);
-        let tried = ran.stderr.matches(" times --> ").count();
-        assert_eq!(ran.stderr.matches("Integrity check passed").count(), tried, "{ran}");
-        assert!(tried > 30 && !ran.stderr.contains("fail"), "{ran}");
+        expect_netpipe(&packages.under_ours(&[place, &["-n", "2"][..]].concat(), scratch.path(), &NETPIPE));
     }
+}
+
+/// Two machines with a daemon each, which share nothing but a cable and the home of an ordinary user.
+#[test]
+#[ignore = "thousands of messages between crowded machines: make foreign-machines"]
+fn open_mpi_packages_run_on_machines() {
+    let Some(packages) = Packages::small() else { return };
+    let Some(machines) = Machines::up("packages", 2, &[]) else { return };
+    install(&machines);
+    let (_, home) = machines.file("");
+    let home = home.as_path();
+    input("hpccinf.txt", home);
+    packages.on_machines(&machines, 4, &["hpcc"]);
+    expect_hpcc(&std::fs::read_to_string(home.join("hpccoutf.txt")).expect("its answers"));
+    expect_netpipe(&packages.on_machines(&machines, 2, &NETPIPE));
+}
+
+/// The same of programs whose packages bring a hundred others: the answers are those of one node.
+#[test]
+#[ignore = "a hundred packages: make foreign-machines"]
+fn open_mpi_large_packages_run_on_machines() {
+    let packages = Packages::all();
+    let Some(machines) = Machines::up("large-packages", 2, &[]) else { return };
+    install(&machines);
+    let (_, home) = machines.file("");
+    let home = home.as_path();
+
+    input("in.melt", home);
+    let expected = packages.under_theirs(home, &LAMMPS);
+    let ran = packages.on_machines(&machines, 4, &LAMMPS);
+    assert!(steps(&ran).len() == 7 && steps(&ran) == steps(&expected), "{ran}\n{expected}");
+
+    let expected = packages.argon_under_theirs(home);
+    packages.on_machines(&machines, 4, &argon_words("machines"));
+    assert_eq!(packages.energies(home, "machines"), expected);
+
+    input_of_plates(home);
+    let ran = packages.on_machines(&machines, 4, &plates_words());
+    expect_plates(&ran, home);
+}
+
+const LAMMPS: [&str; 5] = ["lmp", "-in", "in.melt", "-log", "none"];
+
+/// Lines that LAMMPS has printed of its steps.
+fn steps(ran: &Ran) -> Vec<&str> {
+    let lines = ran.stdout.lines().skip_while(|line| !line.trim_start().starts_with("Step "));
+    lines.take_while(|line| !line.starts_with("Loop time")).collect()
 }
 
 /// Atoms of a liquid: what LAMMPS prints of them is the same, wherever its ranks are.
@@ -154,16 +231,45 @@ fn open_mpi_package_lammps_has_the_answers_of_its_own_launcher() {
     let packages = Packages::all();
     let scratch = Scratch::new("packages-lammps");
     input("in.melt", scratch.path());
-    let words = ["lmp", "-in", "in.melt", "-log", "none"];
-    let steps = |ran: &Ran| {
-        let lines = ran.stdout.lines().skip_while(|line| !line.trim_start().starts_with("Step "));
-        lines.take_while(|line| !line.starts_with("Loop time")).map(str::to_owned).collect::<Vec<_>>()
-    };
-    let expected = steps(&packages.under_theirs(scratch.path(), &words));
+    let expected = packages.under_theirs(scratch.path(), &LAMMPS);
+    let expected = steps(&expected);
     assert_eq!(expected.len(), 7, "{expected:?}");
     for place in packages.places {
-        let ran = packages.under_ours(&[place, &["-n", "4"][..]].concat(), scratch.path(), &words);
+        let ran = packages.under_ours(&[place, &["-n", "4"][..]].concat(), scratch.path(), &LAMMPS);
         assert_eq!(steps(&ran), expected, "{place:?} {ran}");
+    }
+}
+
+fn argon_words(name: &str) -> [&str; 9] {
+    ["gmx_mpi", "mdrun", "-s", "argon.tpr", "-ntomp", "1", "-reprod", "-deffnm", name]
+}
+
+impl Packages {
+    /// Input of GROMACS in a folder, and the mean energies that it has under its own launcher.
+    #[track_caller]
+    fn argon_under_theirs(&self, folder: &Path) -> Vec<String> {
+        input("argon.top", folder);
+        input("argon.mdp", folder);
+        std::fs::write(folder.join("argon.gro"), argon()).expect("the folder is ours");
+        let prepare = "grompp -f argon.mdp -c argon.gro -p argon.top -o argon.tpr -maxwarn 5";
+        self.alone(folder, &["gmx"].into_iter().chain(prepare.split(' ')).collect::<Vec<_>>());
+        self.under_theirs(folder, &argon_words("theirs"));
+        let expected = self.energies(folder, "theirs");
+        assert_eq!(expected.len(), 2, "{expected:?}");
+        expected
+    }
+
+    /// Mean energies of a run.
+    #[track_caller]
+    fn energies(&self, folder: &Path, name: &str) -> Vec<String> {
+        let script = format!(
+            "printf 'Potential\\nTotal-Energy\\n\\n' | exec \"$0\" energy -f {name}.edr -o {name}.xvg"
+        );
+        let gmx = self.bin.join("gmx");
+        let mut command = Command::new("sh");
+        let ran = run(command.args(["-c", &script]).arg(gmx).current_dir(folder)).expect_success();
+        let is_mean = |line: &&str| line.ends_with("(kJ/mol)");
+        ran.stdout.lines().filter(is_mean).map(str::to_owned).collect()
     }
 }
 
@@ -174,28 +280,10 @@ fn open_mpi_package_gromacs_has_the_answers_of_its_own_launcher() {
     let packages = Packages::all();
     let scratch = Scratch::new("packages-gromacs");
     let folder = scratch.path();
-    input("argon.top", folder);
-    input("argon.mdp", folder);
-    std::fs::write(folder.join("argon.gro"), argon()).expect("the scratch folder is ours");
-    let prepare = "grompp -f argon.mdp -c argon.gro -p argon.top -o argon.tpr -maxwarn 5";
-    packages.alone(folder, &["gmx"].into_iter().chain(prepare.split(' ')).collect::<Vec<_>>());
-    let energies = |name: &str| {
-        let script = format!(
-            "printf 'Potential\\nTotal-Energy\\n\\n' | exec \"$0\" energy -f {name}.edr -o {name}.xvg"
-        );
-        let gmx = packages.bin.join("gmx");
-        let mut command = Command::new("sh");
-        let ran = run(command.args(["-c", &script]).arg(gmx).current_dir(folder)).expect_success();
-        let is_mean = |line: &&str| line.ends_with("(kJ/mol)");
-        ran.stdout.lines().filter(is_mean).map(str::to_owned).collect::<Vec<_>>()
-    };
-    let words = |name| ["gmx_mpi", "mdrun", "-s", "argon.tpr", "-ntomp", "1", "-reprod", "-deffnm", name];
-    packages.under_theirs(folder, &words("theirs"));
-    let expected = energies("theirs");
-    assert_eq!(expected.len(), 2, "{expected:?}");
+    let expected = packages.argon_under_theirs(folder);
     for (name, place) in ["node", "nodes", "spaces"].into_iter().zip(packages.places) {
-        packages.under_ours(&[place, &["-n", "4"][..]].concat(), folder, &words(name));
-        assert_eq!(energies(name), expected, "{place:?}");
+        packages.under_ours(&[place, &["-n", "4"][..]].concat(), folder, &argon_words(name));
+        assert_eq!(packages.energies(folder, name), expected, "{place:?}");
     }
 }
 
@@ -215,6 +303,24 @@ fn argon() -> String {
     text + &format!("{side:10.5}{side:10.5}{side:10.5}\n")
 }
 
+fn input_of_plates(folder: &Path) {
+    input("plates.pro", folder);
+    std::fs::write(folder.join("plates.msh"), plates()).expect("the folder is ours");
+}
+
+fn plates_words() -> Vec<&'static str> {
+    let words = "getdp plates.pro -msh plates.msh -solve R -pos O -v 4 -ksp_type gmres -pc_type bjacobi -ksp_rtol 1e-10";
+    words.split(' ').collect()
+}
+
+#[track_caller]
+fn expect_plates(ran: &Ran, folder: &Path) {
+    let written = std::fs::read_to_string(folder.join("potential.txt")).expect("its answer");
+    let value: f64 = written.split_whitespace().last().expect("a value").parse().expect("a number");
+    assert!((value - 0.33).abs() < 1e-8, "{written}{ran}");
+    assert!(ran.stdout.contains(" - gmres bjacobi ") || ran.stdout.contains("iterations"), "{ran}");
+}
+
 /// A potential between two plates, by PETSc's solver on all ranks: it rises evenly.
 #[test]
 #[ignore = "a hundred packages: make foreign-debian"]
@@ -222,15 +328,10 @@ fn open_mpi_package_getdp_solves_with_petsc() {
     let packages = Packages::all();
     for place in packages.places {
         let scratch = Scratch::new("packages-getdp");
-        input("plates.pro", scratch.path());
-        std::fs::write(scratch.path().join("plates.msh"), plates()).expect("the scratch folder is ours");
-        let solver = "plates.pro -msh plates.msh -solve R -pos O -v 4 -ksp_type gmres -pc_type bjacobi -ksp_rtol 1e-10";
-        let words: Vec<&str> = ["getdp"].into_iter().chain(solver.split(' ')).collect();
-        let ran = packages.under_ours(&[place, &["-n", "4"][..]].concat(), scratch.path(), &words);
-        let written = std::fs::read_to_string(scratch.path().join("potential.txt")).expect("its answer");
-        let value: f64 = written.split_whitespace().last().expect("a value").parse().expect("a number");
-        assert!((value - 0.33).abs() < 1e-8, "{place:?}: {written}{ran}");
-        assert!(ran.stdout.contains(" - gmres bjacobi ") || ran.stdout.contains("iterations"), "{ran}");
+        input_of_plates(scratch.path());
+        let options = [place, &["-n", "4"][..]].concat();
+        let ran = packages.under_ours(&options, scratch.path(), &plates_words());
+        expect_plates(&ran, scratch.path());
     }
 }
 
