@@ -14,6 +14,13 @@ DEBIAN ?= 12
 deb-bare: deb ## the packages in a bare root of Debian (DEBIAN=12|13; needs root, mmdebstrap, the network)
 	@mk/deb-bare.sh "$(DEBIAN)"
 
+.PHONY: image image-bare
+image: deb ## files of which docker and Apptainer build an image with the packages, in target/image
+	@mk/image.sh
+
+image-bare: image ## the image, built by buildah in a bare root of Debian; the steps for Apptainer too (needs root, mmdebstrap, the network)
+	@mk/image-bare.sh
+
 # WHEEL_VERSION names another version than the release with the day and the name of the commit.
 .PHONY: wheel
 wheel: dist ## the Python wheel tutti-mpi in target/wheel
