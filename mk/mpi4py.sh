@@ -1,6 +1,6 @@
 #!/bin/bash
-# mpi4py.sh [wheel]: mpi4py from PyPI's source distribution, built with our mpicc into a private virtual environment. `wheel`: its
-# binary wheel in place of that, as anybody gets it, in target/mpi4py/wheel; it needs no mpicc.
+# mpi4py.sh [wheel | source]: mpi4py from PyPI's source distribution, built with our mpicc into a private virtual environment. `wheel`:
+# its binary wheel in place of that, as anybody gets it, in target/mpi4py/wheel; it needs no mpicc. `source`: the distribution alone.
 #
 # Leaves target/mpi4py/source (the distribution, unpacked; its tests are in test/) and target/mpi4py/venv, and prints nothing but
 # a line while it builds. Both stay until the compiler, what it says of itself, or the version changes. One line says what failed;
@@ -47,6 +47,7 @@ if [ "$(cat "$fetched" 2>/dev/null)" != "$version ${tools[*]}" ]; then
     tar -x -z -C "$place/source" --strip-components 1 -f "$place/mpi4py-$version.tar.gz"
     echo "$version ${tools[*]}" >"$fetched"
 fi
+[ "${1:-}" != source ] || exit 0
 [ -x "$mpicc" ] || { echo "mpi4py: $mpicc is not there: run make first" >&2; exit 1; }
 stamp="$version $mpicc $("$mpicc" -show)"
 [ "$(cat "$venv/built-with" 2>/dev/null)" != "$stamp" ] || exit 0
