@@ -85,6 +85,12 @@ fn check_installed(inside: &Root) {
         "id={id}; dpkg-deb -c {SHARED}/tutti-dbgsym_*.deb | grep -q \"/.build-id/${{id:0:2}}/${{id:2}}.debug$\""
     );
     inside.sh(&debug);
+    // What a unit executes is the package's own, or of a package that every system has.
+    let owners = "for program in $(sed -n 's/^Exec[A-Za-z]*=\\([^ ]*\\).*/\\1/p' /usr/lib/systemd/system/tutti*.service); do \
+                  owner=$(dpkg -S $program | sed -n '$s/:.*//p'); echo $owner $(dpkg-query -W -f '${Essential}' $owner); done";
+    let owners = inside.sh(owners);
+    assert!(owners.lines().count() >= 3, "{owners}");
+    assert!(owners.lines().all(|owner| owner.starts_with("tutti ") || owner.ends_with(" yes")), "{owners}");
     if has_command_for_part(Need::Setup, "systemd-analyze") {
         for unit in ["tuttid", "tutti-sight"] {
             let path = format!("/usr/lib/systemd/system/{unit}.service");
