@@ -1,6 +1,8 @@
 //! Choice of the nodes and times of jobs: exclusive jobs, memory, weights, jobs that take no turns, and what
 //! becomes of those that wait.
 
+use std::path::PathBuf;
+
 use serde_json::Value;
 use tutti_testkit::{Need, skip_part};
 
@@ -53,13 +55,20 @@ impl Cluster {
         log.lines().position(is_it).unwrap_or_else(|| panic!("job {job} {event} is not in\n{log}"))
     }
 
-    /// Waits until so many jobs that wait have files: those of jobs with a front end are written while it
+    /// Waits until so many jobs that wait have records: those of jobs with a front end are written while it
     /// waits already.
     #[track_caller]
     fn await_queued_files(&self, expected: usize) {
         let folder = self.state_folder_of(0).join("node0.queue");
-        await_that(&format!("{expected} jobs have their files"), || {
-            std::fs::read_dir(&folder).expect("the controller's folder").count() == expected
+        let records = |path: PathBuf| {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            text.lines().filter(|record| record.starts_with('[')).count()
+        };
+        await_that(&format!("{expected} jobs have their records"), || {
+            let groups = std::fs::read_dir(&folder).expect("the controller's folder").flatten();
+            let groups = groups.map(|group| group.path());
+            let named = groups.filter(|path| path.extension().is_some_and(|ending| ending == "jobs"));
+            named.map(records).sum::<usize>() == expected
         });
     }
 }

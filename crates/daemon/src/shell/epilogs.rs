@@ -108,11 +108,8 @@ impl Owed {
 
     /// Keeps a part, before its starter is told of its job.
     pub(super) fn put(&self, job: JobId, owing: &Owing) {
-        let put = self.0.begin(owing).and_then(|_| self.0.name(job));
-        if let Err(error) = put {
-            self.0.discard();
-            tracing::error!("cannot write {}: {error}", self.0.file(job).display());
-        }
+        // The folder has said what is wrong; the daemon that goes on knows the part all the same.
+        let _ = self.0.put(job, owing);
     }
 
     /// Removes the file of a part whose epilog has begun, or that has none.

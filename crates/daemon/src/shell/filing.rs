@@ -6,17 +6,26 @@
 //! remove -> what has no name yet gets none; what has one loses it, before remove returns
 //! ```
 //!
+//! What is put while the disk is waited for is written at once, as a group ([`groups`]): the tasks of an
+//! array wait for the disk a few times, not a thousand.
+//!
 //! So an order that leaves behind a `remove` never meets the file of its job again. What happens if it stops
-//! right here: a file is there as a whole or not at all, and nobody has been told of one that is not.
+//! right here: the record of a job is there as a whole or not at all, and nobody has been told of one that is
+//! not.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::records::Folder;
+use super::error::ShellError;
 use crate::core::record::Queued;
 use crate::message::JobId;
+
+mod groups;
+
+use groups::{Groups, Writing};
 
 /// The thread's desk.
 #[derive(Debug)]
@@ -24,18 +33,35 @@ pub(super) struct Filing(Arc<Desk>);
 
 #[derive(Debug)]
 struct Desk {
-    folder: Folder,
+    folder: PathBuf,
     stack: Mutex<Stack>,
     bell: Condvar,
 }
 
-#[derive(Debug, Default)]
+/// A job whose record is to be written; none: it is not wanted any more.
+type Put = (JobId, Option<Box<Queued>>);
+
+#[derive(Debug)]
 struct Stack {
-    /// Jobs whose files are to be written; none: the file is not wanted any more.
-    waiting: VecDeque<(JobId, Option<Box<Queued>>)>,
-    /// Job whose file is being written, until it has its name.
-    written: Option<JobId>,
+    groups: Groups,
+    waiting: VecDeque<Put>,
+    /// Jobs whose records are being written, and wanted, until they have their name.
+    written: BTreeSet<JobId>,
     over: bool,
+}
+
+/// The folder of jobs that wait, before its thread has begun.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf, Groups);
+
+impl Folder {
+    /// Opens the folder; returns the jobs that waited when an earlier controller ended.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(super) fn open(path: &Path) -> Result<(Self, Vec<(JobId, Queued)>), ShellError> {
+        Groups::open(path).map(|(groups, queued)| (Folder(path.to_owned(), groups), queued))
+    }
 }
 
 impl Filing {
@@ -45,34 +71,47 @@ impl Filing {
     /// # Errors
     /// When there is no thread to be had.
     pub(super) fn start(
-        folder: Folder,
+        Folder(folder, groups): Folder,
         sync: impl Fn(&File) -> io::Result<()> + Send + 'static,
         done: impl Fn(JobId, Result<(), String>) + Send + 'static,
     ) -> io::Result<Self> {
-        let desk = Arc::new(Desk { folder, stack: Mutex::default(), bell: Condvar::new() });
+        let stack = Stack { groups, waiting: VecDeque::new(), written: BTreeSet::new(), over: false };
+        let desk = Arc::new(Desk { folder, stack: Mutex::new(stack), bell: Condvar::new() });
         let filing = Filing(Arc::clone(&desk));
         std::thread::Builder::new().name("tutti-filing".into()).spawn(move || {
-            while let Some((job, queued)) = desk.next() {
-                let filed = queued.map_or(Ok(()), |queued| desk.write(job, &queued, &sync));
-                done(job, filed);
+            while let Some(first) = desk.next(&sync) {
+                let mut group = vec![first];
+                let filed = desk.write(&mut group, true, &sync);
+                if group.len() > 1 && filed.is_err() && !desk.stack().written.is_empty() {
+                    // One of them may be too long for the disk: the others are written all the same.
+                    for put in group {
+                        let job = put.0;
+                        done(job, desk.write(&mut vec![put], false, &sync));
+                    }
+                } else {
+                    group.into_iter().for_each(|(job, _)| done(job, filed.clone()));
+                }
             }
         })?;
         Ok(filing)
     }
 
-    /// The file of a job is to be written.
+    /// The record of a job is to be written.
     pub(super) fn put(&self, job: JobId, queued: Box<Queued>) {
         self.0.stack().waiting.push_back((job, Some(queued)));
         self.0.bell.notify_one();
     }
 
-    /// Removes the file of the job; none comes of what was put before.
+    /// Removes the record of the job; none comes of what was put before.
     pub(super) fn remove(&self, job: JobId) {
         let mut stack = self.0.stack();
-        stack.written = stack.written.filter(|written| *written != job);
+        stack.written.remove(&job);
         let unwanted = stack.waiting.iter_mut().filter(|(waiting, _)| *waiting == job);
         unwanted.for_each(|(_, queued)| *queued = None);
-        self.0.folder.remove(job);
+        stack.groups.remove(job);
+        if stack.groups.is_changed() {
+            self.0.bell.notify_one();
+        }
     }
 }
 
@@ -89,44 +128,100 @@ impl Desk {
         self.stack.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next(&self) -> Option<(JobId, Option<Box<Queued>>)> {
-        let is_idle = |stack: &mut Stack| stack.waiting.is_empty() && !stack.over;
-        let stack = self.bell.wait_while(self.stack(), is_idle);
-        let mut stack = stack.unwrap_or_else(PoisonError::into_inner);
-        let next = stack.waiting.pop_front().filter(|_| !stack.over)?;
-        stack.written = next.1.as_ref().map(|_| next.0);
-        Some(next)
+    /// The first record of a group. While there is none, what has lost its force is brought to the disk: a
+    /// power cut brings no job back that is over for long.
+    fn next(&self, sync: impl Fn(&File) -> io::Result<()>) -> Option<Put> {
+        loop {
+            let is_idle =
+                |stack: &mut Stack| stack.waiting.is_empty() && !stack.groups.is_changed() && !stack.over;
+            let stack = self.bell.wait_while(self.stack(), is_idle);
+            let mut stack = stack.unwrap_or_else(PoisonError::into_inner);
+            if stack.over {
+                return None;
+            }
+            if let Some(next) = stack.take() {
+                return Some(next);
+            }
+            let changed = stack.groups.take_changed();
+            drop(stack);
+            if let Some(Err(error)) = changed.map(|path| sync(&File::open(path)?)) {
+                // It may have been removed meanwhile.
+                tracing::debug!("a group of jobs that wait is not brought to the disk: {error}");
+            }
+        }
+    }
+
+    /// Writes a group, and takes into it what else waits, if it is to.
+    fn write(
+        &self,
+        group: &mut Vec<Put>,
+        takes_more: bool,
+        sync: impl Fn(&File) -> io::Result<()>,
+    ) -> Result<(), String> {
+        self.try_write(group, takes_more, sync).map_err(|error| {
+            groups::discard(&self.folder);
+            let text = format!("cannot write {}: {error}", self.stack().groups.next_file().display());
+            tracing::error!("{text}");
+            text
+        })
     }
 
     /// One that nobody waits for is there after a power cut too: on the disk before it has its name, and the
     /// name before anybody is told.
-    fn write(
+    fn try_write(
         &self,
-        job: JobId,
-        queued: &Queued,
+        group: &mut Vec<Put>,
+        takes_more: bool,
         sync: impl Fn(&File) -> io::Result<()>,
-    ) -> Result<(), String> {
-        let (folder, for_good) = (&self.folder, queued.launch.detached);
-        let write = || {
-            let file = folder.begin(queued)?;
-            if for_good {
-                sync(&file)?;
+    ) -> io::Result<()> {
+        let mut writing: Option<Writing> = None;
+        let (mut at, mut for_good) = (0, false);
+        while let Some((job, queued)) = group.get(at) {
+            if let Some(queued) = queued {
+                for_good |= queued.launch.detached;
+                let out = match writing.take() {
+                    Some(out) => writing.insert(out),
+                    None => writing.insert(Writing::begin(&self.folder)?),
+                };
+                out.put(*job, queued)?;
             }
-            let mut stack = self.stack();
-            if stack.written.take() != Some(job) {
-                folder.discard();
-                return Ok(());
+            at += 1;
+            if at == group.len() && takes_more && writing.as_ref().is_none_or(Writing::has_room) {
+                let more = self.stack().take_beside(group);
+                group.extend(more);
             }
-            folder.name(job)?;
-            drop(stack);
-            if for_good { sync(&folder.open_folder()?) } else { Ok(()) }
-        };
-        write().map_err(|error: io::Error| {
-            folder.discard();
-            let text = format!("cannot write {}: {error}", folder.file(job).display());
-            tracing::error!("{text}");
-            text
-        })
+        }
+        let Some(writing) = writing else { return Ok(()) };
+        let written = writing.finish()?;
+        if for_good {
+            sync(&written.file)?;
+        }
+        let mut stack = self.stack();
+        let wanted: BTreeSet<JobId> =
+            group.iter().map(|(job, _)| *job).filter(|job| stack.written.contains(job)).collect();
+        if wanted.is_empty() {
+            groups::discard(&self.folder);
+            return Ok(());
+        }
+        stack.groups.name(&written, &wanted)?;
+        stack.written.retain(|job| !wanted.contains(job));
+        drop(stack);
+        if for_good { sync(&File::open(&self.folder)?) } else { Ok(()) }
+    }
+}
+
+impl Stack {
+    /// The next record.
+    fn take(&mut self) -> Option<Put> {
+        let next = self.waiting.pop_front()?;
+        self.written.extend(next.1.as_ref().map(|_| next.0));
+        Some(next)
+    }
+
+    /// The next record that is of none of these jobs.
+    fn take_beside(&mut self, group: &[Put]) -> Option<Put> {
+        let next = self.waiting.front()?.0;
+        if group.iter().any(|(job, _)| *job == next) { None } else { self.take() }
     }
 }
 

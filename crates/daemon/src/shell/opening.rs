@@ -80,9 +80,9 @@ impl Shell {
         let folder = records::Folder::open(&settings.folders.parts)?;
         let owed = epilogs::Owed::open(&settings.folders.parts)?;
         let mut config = config(&settings)?;
-        let waiting =
-            settings.is_controller().then(|| records::Folder::open(&settings.folders.queue)).transpose()?;
-        config.queued = waiting.as_ref().map_or_else(Vec::new, records::Folder::queued);
+        let waiting = settings.is_controller().then(|| filing::Folder::open(&settings.folders.queue));
+        let (waiting, queued) = waiting.transpose()?.unzip();
+        config.queued = queued.unwrap_or_default();
         let filed = shell_events.clone();
         let done = move |job, result| drop(filed.send(ShellEvent::Core(Event::Filed(job, result))));
         let filing = waiting.map(|folder| filing::Filing::start(folder, filing::sync, done)).transpose();

@@ -4,9 +4,8 @@
 //! Writer: the daemon, when an order has changed; it removes the file when the job is over. What happens if
 //! it stops right here: files are replaced as a whole, so the next daemon reads the old or the new one. A
 //! machine that starts anew has no starters, and so files of none; they are removed. One beside the folder
-//! has the daemon's own number ([`Manifest`]): what has no file, the daemon before did not begin. A second
-//! such folder, on the controller, has the jobs that wait for nodes (`core/controller/queue.rs`, written in
-//! [`super::filing`]).
+//! has the daemon's own number ([`Manifest`]): what has no file, the daemon before did not begin. Jobs that
+//! wait for nodes are in another folder, on the controller ([`super::filing`]).
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -20,7 +19,7 @@ use tutti_os::stat::Stat;
 
 use super::error::{ShellError, failed};
 use super::script_files::Around;
-use crate::core::record::{Queued, StarterRecord};
+use crate::core::record::StarterRecord;
 use crate::message::JobId;
 
 /// Files are written in pieces of so many bytes.
@@ -65,7 +64,7 @@ impl Folder {
         Ok(Folder(path.to_owned()))
     }
 
-    pub(super) fn file(&self, job: JobId) -> PathBuf {
+    fn file(&self, job: JobId) -> PathBuf {
         self.0.join(format!("{job}.json"))
     }
 
@@ -78,56 +77,36 @@ impl Folder {
     ///
     /// # Errors
     /// When it is not written; the user need not know.
-    pub(super) fn put(&self, job: JobId, file: &File) -> io::Result<()> {
-        self.begin(file).and_then(|_| self.name(job)).inspect_err(|error| {
+    pub(super) fn put(&self, job: JobId, file: &impl Serialize) -> io::Result<()> {
+        self.begin(file).and_then(|()| self.name(job)).inspect_err(|error| {
             self.discard();
             tracing::error!("cannot write {}: {error}", self.file(job).display());
         })
     }
 
     /// Writes a file that has no name.
-    pub(super) fn begin(&self, file: &impl Serialize) -> io::Result<std::fs::File> {
+    fn begin(&self, file: &impl Serialize) -> io::Result<()> {
         let mut options = std::fs::OpenOptions::new();
         let out = options.write(true).create(true).truncate(true).mode(0o600).open(self.new_file())?;
         // Piece by piece: a user's environment may be long, and is in memory once already.
         let mut pieces = io::BufWriter::with_capacity(PIECE_BYTES, out);
         serde_json::to_writer(&mut pieces, file)?;
-        pieces.into_inner().map_err(io::IntoInnerError::into_error)
+        pieces.into_inner().map(drop).map_err(io::IntoInnerError::into_error)
     }
 
     /// Gives it the name of a job, whose file it replaces.
-    pub(super) fn name(&self, job: JobId) -> io::Result<()> {
+    fn name(&self, job: JobId) -> io::Result<()> {
         std::fs::rename(self.new_file(), self.file(job))
     }
 
     /// Discards the file that has no name: it is not wanted, or could not be written, and takes room that
     /// there is not.
-    pub(super) fn discard(&self) {
+    fn discard(&self) {
         let _ = std::fs::remove_file(self.new_file());
-    }
-
-    /// The folder itself.
-    pub(super) fn open_folder(&self) -> io::Result<std::fs::File> {
-        std::fs::File::open(&self.0)
     }
 
     pub(super) fn remove(&self, job: JobId) {
         let _ = std::fs::remove_file(self.file(job));
-    }
-
-    /// The jobs that waited for nodes when an earlier controller ended. A file of another version is none,
-    /// and stays for who looks.
-    pub(super) fn queued(&self) -> Vec<(JobId, Queued)> {
-        let files = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
-        let read = |path: PathBuf| {
-            let job = JobId(path.file_stem()?.to_str()?.parse().ok()?);
-            let queued = serde_json::from_slice(&std::fs::read(&path).ok()?);
-            queued
-                .inspect_err(|error| tracing::error!("{} is not read: {error}", path.display()))
-                .ok()
-                .map(|queued| (job, queued))
-        };
-        files.filter_map(|entry| read(entry.path())).collect()
     }
 
     /// The jobs' files of one kind. What is none is removed, with a line.

@@ -71,10 +71,19 @@ struct Slow {
     done: Receiver<(JobId, Result<(), String>)>,
 }
 
+fn folder_of(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("tutti-filing-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    path
+}
+
 impl Slow {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tutti-filing-{name}-{}", std::process::id()));
-        let folder = Folder::open(&path).unwrap();
+        Slow::open(folder_of(name)).0
+    }
+
+    fn open(path: PathBuf) -> (Self, Vec<(JobId, Queued)>) {
+        let (folder, queued) = Folder::open(&path).unwrap();
         let (begins, begun) = channel();
         let (let_go, goes) = channel();
         let (tell, done) = channel();
@@ -83,26 +92,55 @@ impl Slow {
             goes.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
         };
         let filing = Filing::start(folder, sync, move |job, filed| drop(tell.send((job, filed)))).unwrap();
-        Slow { path, filing, begun, let_go, done }
+        (Slow { path, filing, begun, let_go, done }, queued)
     }
 
     fn await_begun(&self) {
         self.begun.recv_timeout(LIMIT).expect("something is brought to the disk");
     }
 
-    fn await_done(&self) -> (JobId, Result<(), String>) {
-        self.done.recv_timeout(LIMIT).expect("a file is written, or not")
+    /// Lets the disk have what it was given, and `more` times what comes next.
+    fn go(&self, more: usize) {
+        (0..=more).for_each(|_| self.let_go.send(Ok(())).unwrap());
+        (0..more).for_each(|_| self.await_begun());
     }
 
-    fn records(&self) -> Vec<JobId> {
-        let mut records: Vec<JobId> =
-            Folder::open(&self.path).unwrap().queued().into_iter().map(|(job, _)| job).collect();
-        records.sort();
+    fn await_done(&self) -> (JobId, Result<(), String>) {
+        self.done.recv_timeout(LIMIT).expect("a record is written, or not")
+    }
+
+    /// Puts a record that is on the disk when it returns.
+    fn put_blocking(&self, job: u64, queued: Box<Queued>) {
+        self.filing.put(JobId(job), queued);
+        self.await_begun();
+        self.go(1);
+        assert_eq!(self.await_done(), (JobId(job), Ok(())));
+    }
+
+    fn is_idle(&self) -> bool {
+        self.begun.try_recv().is_err() && self.done.try_recv().is_err()
+    }
+
+    /// Jobs with records in force.
+    fn records(&self) -> Vec<u64> {
+        let mut records = Vec::new();
+        for path in std::fs::read_dir(&self.path).unwrap().flatten().map(|entry| entry.path()) {
+            if path.extension().is_some_and(|ending| ending == "jobs") {
+                let text = std::fs::read_to_string(path).unwrap();
+                let in_force = text.lines().filter(|line| line.starts_with('['));
+                records.extend(in_force.map(|line| serde_json::from_str::<(u64, Queued)>(line).unwrap().0));
+            }
+        }
+        records.sort_unstable();
         records
     }
 
-    fn names(&self) -> usize {
-        std::fs::read_dir(&self.path).unwrap().count()
+    fn names(&self) -> Vec<String> {
+        let names = std::fs::read_dir(&self.path).unwrap().flatten();
+        let mut names: Vec<String> =
+            names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
     }
 }
 
@@ -116,37 +154,108 @@ impl Drop for Slow {
 fn queue_file_is_written_before_the_answer_without_blocking() {
     let slow = Slow::new("slow");
     slow.filing.put(JobId(1), queued(true));
-    slow.filing.put(JobId(2), queued(false));
     slow.await_begun();
+    slow.filing.put(JobId(2), queued(false));
     assert_eq!((slow.records(), slow.done.try_recv().is_err()), (vec![], true), "the file is not there yet");
     slow.let_go.send(Ok(())).unwrap();
     slow.await_begun();
-    assert_eq!((slow.records(), slow.done.try_recv().is_err()), (vec![JobId(1)], true), "its name is not");
+    assert_eq!((slow.records(), slow.done.try_recv().is_err()), (vec![1], true), "its name is not");
     slow.let_go.send(Ok(())).unwrap();
     assert_eq!([slow.await_done(), slow.await_done()], [(JobId(1), Ok(())), (JobId(2), Ok(()))]);
     // Who waits for his job does so without its file.
-    assert_eq!((slow.records(), slow.begun.try_recv().is_err()), (vec![JobId(1), JobId(2)], true));
+    assert_eq!((slow.records(), slow.begun.try_recv().is_err()), (vec![1, 2], true));
+}
+
+#[test]
+fn queue_records_that_wait_together_cost_two_syncs() {
+    let slow = Slow::new("together");
+    slow.filing.put(JobId(1), queued(true));
+    slow.await_begun();
+    (2..=600).for_each(|job| slow.filing.put(JobId(job), queued(true)));
+    slow.go(1);
+    assert_eq!(slow.await_done(), (JobId(1), Ok(())));
+    slow.await_begun();
+    assert!(slow.is_idle() && slow.records() == [1], "nobody is told before");
+    slow.go(0);
+    slow.await_begun();
+    assert!(slow.is_idle() && slow.records().len() == 600, "all are there, or none");
+    slow.go(0);
+    (2..=600).for_each(|job| assert_eq!(slow.await_done(), (JobId(job), Ok(()))));
+    assert!(slow.is_idle());
+    assert_eq!(slow.names(), ["1.jobs", "2.jobs"]);
+    // The next controller has them all.
+    let (_, read) = Folder::open(&slow.path).unwrap();
+    assert_eq!(read.iter().map(|(job, _)| job.0).collect::<Vec<_>>(), (1..=600).collect::<Vec<_>>());
+    // The file goes with its last job; what is not is brought to the disk.
+    (1..600).for_each(|job| slow.filing.remove(JobId(job)));
+    slow.await_begun();
+    slow.go(0);
+    assert_eq!((slow.records(), slow.names()), (vec![600], vec!["2.jobs".to_owned()]));
+    let (_, read) = Folder::open(&slow.path).unwrap();
+    assert_eq!(read, [(JobId(600), *queued(true))]);
+    slow.filing.remove(JobId(600));
+    assert!(slow.names().is_empty());
+}
+
+#[test]
+fn queue_group_has_a_bound_of_bytes() {
+    let slow = Slow::new("bound");
+    let long = || {
+        let mut queued = queued(true);
+        queued.launch.asked_for = "x".repeat(600_000);
+        queued
+    };
+    slow.put_blocking(1, long());
+    slow.filing.put(JobId(2), queued(true));
+    slow.await_begun();
+    (3..6).for_each(|job| slow.filing.put(JobId(job), long()));
+    slow.go(1);
+    slow.await_begun();
+    slow.go(1);
+    slow.await_begun();
+    assert_eq!(slow.records(), [1, 2, 3, 4]);
+    slow.go(1);
+    (2..6).for_each(|job| assert_eq!(slow.await_done(), (JobId(job), Ok(()))));
+    assert_eq!((slow.names().len(), slow.records()), (4, vec![1, 2, 3, 4, 5]));
 }
 
 #[test]
 fn queue_file_removed_while_written_never_appears() {
     let slow = Slow::new("removed");
-    (1..4).for_each(|job| slow.filing.put(JobId(job), queued(true)));
+    slow.filing.put(JobId(1), queued(true));
     slow.await_begun();
+    (2..5).for_each(|job| slow.filing.put(JobId(job), queued(true)));
     slow.filing.remove(JobId(1));
     slow.filing.remove(JobId(2));
-    slow.let_go.send(Ok(())).unwrap();
-    assert_eq!([slow.await_done(), slow.await_done()], [(JobId(1), Ok(())), (JobId(2), Ok(()))]);
+    slow.go(0);
+    assert_eq!(slow.await_done(), (JobId(1), Ok(())));
     slow.await_begun();
-    assert_eq!((slow.records(), slow.names()), (vec![], 1), "the third is on its way");
-    slow.let_go.send(Ok(())).unwrap();
-    slow.await_begun();
-    // It has its name, which is not on the disk.
+    assert_eq!((slow.records(), slow.names()), (vec![], vec!["new".to_owned()]), "others are on their way");
     slow.filing.remove(JobId(3));
-    assert_eq!(slow.names(), 0);
-    slow.let_go.send(Ok(())).unwrap();
-    assert_eq!(slow.await_done(), (JobId(3), Ok(())));
-    assert_eq!(slow.names(), 0);
+    slow.go(0);
+    slow.await_begun();
+    assert_eq!(slow.records(), [4]);
+    // It has its name, which is not on the disk.
+    slow.filing.remove(JobId(4));
+    assert!(slow.names().is_empty());
+    slow.go(0);
+    (2..5).for_each(|job| assert_eq!(slow.await_done(), (JobId(job), Ok(()))));
+    assert!(slow.names().is_empty() && slow.is_idle());
+}
+
+#[test]
+fn queue_file_removed_and_put_again_while_written_is_the_later_one() {
+    let slow = Slow::new("again");
+    slow.filing.put(JobId(1), queued(true));
+    slow.await_begun();
+    slow.filing.remove(JobId(1));
+    let later = Box::new(Queued { suspended: true, ..*queued(true) });
+    slow.filing.put(JobId(1), later.clone());
+    slow.go(0);
+    slow.await_begun();
+    slow.go(1);
+    assert_eq!([slow.await_done(), slow.await_done()], [(JobId(1), Ok(())), (JobId(1), Ok(()))]);
+    assert_eq!(Folder::open(&slow.path).unwrap().1, [(JobId(1), *later)]);
 }
 
 #[test]
@@ -155,6 +264,79 @@ fn queue_file_write_error_is_one_line() {
     slow.filing.put(JobId(1), queued(true));
     slow.let_go.send(Err(io::ErrorKind::StorageFull.into())).unwrap();
     let (job, filed) = slow.await_done();
-    let text = format!("cannot write {}: no storage space", slow.path.join("1.json").display());
-    assert_eq!((job, filed, slow.names()), (JobId(1), Err(text), 0));
+    let text = format!("cannot write {}: no storage space", slow.path.join("1.jobs").display());
+    assert_eq!((job, filed, slow.names().len()), (JobId(1), Err(text), 0));
+}
+
+#[test]
+fn queue_record_too_long_for_the_disk_costs_no_other_job() {
+    let slow = Slow::new("too-long");
+    slow.filing.put(JobId(1), queued(true));
+    slow.await_begun();
+    (2..5).for_each(|job| slow.filing.put(JobId(job), queued(true)));
+    slow.go(1);
+    slow.await_begun();
+    // Together, then the first alone.
+    (0..2).for_each(|_| slow.let_go.send(Err(io::ErrorKind::StorageFull.into())).unwrap());
+    slow.await_begun();
+    slow.await_begun();
+    slow.filing.remove(JobId(3));
+    slow.go(1);
+    slow.await_begun();
+    slow.go(0);
+    let ends: Vec<(u64, bool)> =
+        (0..4).map(|_| slow.await_done()).map(|(job, filed)| (job.0, filed.is_ok())).collect();
+    assert_eq!(ends, [(1, true), (2, false), (3, true), (4, true)]);
+    assert_eq!(slow.records(), [1, 4]);
+}
+
+#[test]
+fn queue_folder_not_brought_to_the_disk_is_no_answer_for_any_of_a_group() {
+    let slow = Slow::new("folder");
+    slow.put_blocking(1, queued(true));
+    slow.filing.put(JobId(2), queued(true));
+    slow.await_begun();
+    (3..5).for_each(|job| slow.filing.put(JobId(job), queued(true)));
+    slow.go(1);
+    slow.await_begun();
+    slow.go(0);
+    slow.await_begun();
+    slow.let_go.send(Err(io::ErrorKind::Other.into())).unwrap();
+    let ends: Vec<(u64, bool)> =
+        (0..3).map(|_| slow.await_done()).map(|(job, filed)| (job.0, filed.is_ok())).collect();
+    assert_eq!(ends, [(2, true), (3, false), (4, false)]);
+}
+
+#[test]
+fn queue_folder_has_the_later_record_of_a_job() {
+    let slow = Slow::new("later");
+    slow.put_blocking(1, queued(true));
+    let earlier = std::fs::read(slow.path.join("1.jobs")).unwrap();
+    let later = Box::new(Queued { suspended: true, ..*queued(true) });
+    slow.put_blocking(1, later.clone());
+    assert_eq!(slow.names(), ["2.jobs"]);
+    // Stopped between the name of the later one and the end of the earlier one, and in the middle of a group.
+    std::fs::write(slow.path.join("1.jobs"), earlier).unwrap();
+    std::fs::write(slow.path.join("new"), "[3,{").unwrap();
+    let path = slow.path.clone();
+    let (_folder, read) = Folder::open(&path).unwrap();
+    assert_eq!((read, slow.names()), (vec![(JobId(1), *later)], vec!["2.jobs".to_owned()]));
+}
+
+#[test]
+fn queue_folder_of_an_earlier_release_is_read() {
+    let path = folder_of("earlier");
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("7.json"), serde_json::to_vec(&queued(true)).unwrap()).unwrap();
+    std::fs::write(path.join("8.json"), serde_json::to_vec(&queued(true)).unwrap()).unwrap();
+    std::fs::write(path.join("9.json"), "{\"of\":\"another version\"}").unwrap();
+    std::fs::write(path.join("4.jobs"), "#1,{}]\n[2,{\"of\":\"another version\"}]\n").unwrap();
+    std::fs::write(path.join("3.jobs"), "#1,{}]\n#2,{}]\n").unwrap();
+    let (slow, read) = Slow::open(path);
+    assert_eq!(read.iter().map(|(job, _)| job.0).collect::<Vec<_>>(), [7, 8]);
+    let later = Box::new(Queued { suspended: true, ..*queued(true) });
+    slow.put_blocking(7, later);
+    slow.filing.remove(JobId(8));
+    // What is not understood stays for who looks.
+    assert_eq!(slow.names(), ["4.jobs", "5.jobs", "9.json"]);
 }
