@@ -12,6 +12,8 @@ declare -A packages=(
     [dask_jobqueue]="dask-jobqueue==0.9.0"
     [executorlib]="executorlib==1.11.0"
     [parsl]="parsl==2026.10.26"
+    [aiida]="aiida-core==2.9.4"
+    [reframe]="reframe-hpc==4.10.4"
 )
 passed=0 failed=0 skipped=0
 mkdir -p "$PLACE"
