@@ -165,6 +165,72 @@ fn far_line_that_is_cut_loses_and_doubles_no_output() {
     assert!(lines == expected, "{} lines, the first that differs: {differs:?}", lines.len());
 }
 
+/// What carries a line, as long as it stands still.
+struct Carriers(Vec<Pid>);
+
+impl Carriers {
+    fn stop(pids: Vec<Pid>) -> Self {
+        assert_eq!(pids.len(), 2, "one for each direction");
+        pids.iter().for_each(|pid| kill_process(*pid, Signal::STOP).expect("it carries"));
+        Carriers(pids)
+    }
+}
+
+impl Drop for Carriers {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            let _ = kill_process(*pid, Signal::CONT);
+        }
+    }
+}
+
+/// Neither end hears that the line is cut, as where a network carries nothing for a while: what is on its way
+/// stands still, new lines get no answer, and at last the old one goes on beside the new one.
+#[test]
+fn far_line_that_is_silent_loses_and_doubles_no_output() {
+    let cluster = Cluster::up("cluster-far-silent", 1, &[]);
+    let far = Far::of(&cluster, "cluster-far-silent-host");
+    let folder = far.scratch.path();
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = eva@far ] || exit 255\nshift\ncd {}\necho >>tries\n\
+         [ ! -e silent ] || exec sleep 1000\nline=line$$; mkfifo $line.in $line.out\nexec 3<&0\n\
+         (export TUTTI_DIR={} PATH={}:$PATH; unset TUTTI_AT TUTTI_RSH TUTTI_DAEMON\n\
+         exec sh -c \"exec $*\" <$line.in >$line.out) &\n\
+         cat <&3 >$line.in & up=$!\ncat $line.out & down=$!\nexec 3<&- >&- <&-\necho $up >>pids; echo $down >>pids\nwait\n",
+        folder.display(),
+        cluster.socket(0).parent().expect("a folder").display(),
+        dist().join("bin").display(),
+    );
+    std::fs::write(far.program(), script).expect("a file");
+    let file = |name: &str| folder.join(name);
+    let tries = || std::fs::read_to_string(file("tries")).unwrap_or_default().lines().count();
+    let silent = file("silent");
+    let script = format!(
+        "seq 1 50000; until [ -e {0}0 ]; do sleep 0.02; done; seq 50001 100000; \
+         until [ -e {0}1 ]; do sleep 0.02; done; seq 100001 150000",
+        file("go").display()
+    );
+    let mut command = far.command(&["run", "-n", "1", "sh", "-c", &script]);
+    let mut front = Running::start_command(command.env("TUTTI_LINE_SILENCE", "2"));
+    // In the middle of a piece of output.
+    front.await_line("1");
+    std::fs::write(&silent, "").expect("a file");
+    let carriers = Carriers::stop(far.lines());
+    let before = tries();
+    std::fs::write(file("go0"), "").expect("a file");
+    await_that("new lines are tried, and silent", || tries() > before + 1);
+    std::fs::remove_file(&silent).expect("it is there");
+    await_that("the line is made anew", || far.lines().len() > 2);
+    drop(carriers);
+    std::fs::write(file("go1"), "").expect("a file");
+    let (status, errors, lines) = front.end_with_output();
+    assert_eq!(status, 0, "{errors}");
+    assert!(errors.contains("is cut") && errors.contains("is there again"), "{errors}");
+    let expected: Vec<String> = (1..=150_000).map(|number| number.to_string()).collect();
+    let differs = lines.iter().zip(&expected).position(|(found, expected)| found != expected);
+    assert!(lines == expected, "{} lines, the first that differs: {differs:?}", lines.len());
+}
+
 #[test]
 fn far_front_end_passes_signals_and_outlived_jobs_are_attached() {
     let cluster = Cluster::up("cluster-far-signals", 1, &[]);

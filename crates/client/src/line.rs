@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! frame: kind (1 byte) | bytes (u32, little end first) | payload
-//! DATA bytes    END nothing    ACK how much was received (u64)    PING nothing
+//! DATA bytes    END nothing    ACK how much was received (u64)    PING nothing, answered by ACK
 //! ```
 
 use std::collections::VecDeque;
@@ -53,6 +53,8 @@ pub struct Line {
     ended: bool,
     /// Count that the other end was told last.
     told: u64,
+    /// The other end has asked for a sign of life.
+    is_asked: bool,
     /// Frames for the line.
     out: VecDeque<u8>,
     /// A frame that is not whole.
@@ -108,6 +110,7 @@ impl Line {
         self.sent = 0;
         self.end_sent = false;
         self.told = self.received;
+        self.is_asked = false;
         self.acknowledge(received_there)
     }
 
@@ -151,7 +154,7 @@ impl Line {
                     let number = payload.try_into().map_err(|_| LineError::Foreign)?;
                     self.acknowledge(u64::from_le_bytes(number))?;
                 }
-                _ => {}
+                _ => self.is_asked = true,
             }
             at += HEAD + length;
         }
@@ -159,7 +162,7 @@ impl Line {
         Ok(data)
     }
 
-    /// Sends a sign of life.
+    /// Asks the other end for a sign of life.
     pub fn ping(&mut self) {
         put(&mut self.out, PING, &[]);
     }
@@ -167,7 +170,7 @@ impl Line {
     /// Bytes for the line, as far as there are any.
     pub fn poll_bytes(&mut self) -> &[u8] {
         if self.out.is_empty() {
-            if self.told != self.received {
+            if std::mem::take(&mut self.is_asked) || self.told != self.received {
                 self.told = self.received;
                 put(&mut self.out, ACK, &self.received.to_le_bytes());
             }
@@ -249,6 +252,21 @@ mod tests {
             }
             assert!(given == taken, "seed {base}, run {number}");
         }
+    }
+
+    #[test]
+    fn line_answers_who_asks_for_a_sign_of_life() {
+        let (mut near, mut far) = (Line::default(), Line::default());
+        let carry = |from: &mut Line, to: &mut Line| {
+            let bytes = from.poll_bytes().to_vec();
+            from.handle_written(bytes.len());
+            to.handle_bytes(&bytes).expect("both ends are ours");
+            bytes.len()
+        };
+        near.ping();
+        assert!(carry(&mut near, &mut far) > 0);
+        assert!(carry(&mut far, &mut near) > 0, "nothing has come that was to be acknowledged");
+        assert_eq!((carry(&mut near, &mut far), carry(&mut far, &mut near)), (0, 0), "once");
     }
 
     #[test]

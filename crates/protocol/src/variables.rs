@@ -88,6 +88,7 @@ pub const VARIABLES: &[&str] = &[
     KEY,
     "TUTTI_LAB_DIR",
     "TUTTI_LIBPMIX",
+    "TUTTI_LINE_SILENCE",
     "TUTTI_LOCAL_RANK",
     "TUTTI_LOCAL_SIZE",
     "TUTTI_LOG",

@@ -11,9 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_client::line::{Line, WINDOW};
 use tutti_protocol::wire;
 
-/// A silent line is asked for a sign of life, and is given up.
-const PING: Duration = Duration::from_secs(4);
-const SILENT_MAX: Duration = Duration::from_secs(15);
+/// A line that is silent for so long is given up, if nobody says otherwise.
+pub const SILENT_MAX: Duration = Duration::from_secs(15);
 
 /// Why the bytes move no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,17 +40,19 @@ pub struct End {
     waiting: VecDeque<u8>,
     /// Of frames: the local stream gets whole ones alone, and this is not one yet.
     partial: Option<Vec<u8>>,
+    /// Silence after which a line is given up.
+    silent_max: Duration,
 }
 
 impl End {
-    /// Of this stream.
+    /// Of this stream; a line that is silent for `silent_max` is given up.
     ///
     /// # Errors
     /// When the kernel does not let us use it.
-    pub fn new(local: UnixStream) -> std::io::Result<Self> {
+    pub fn new(local: UnixStream, silent_max: Duration) -> std::io::Result<Self> {
         local.set_nonblocking(true)?;
         let (line, waiting) = (Line::default(), VecDeque::new());
-        Ok(End { line, local, is_read: true, is_written: true, waiting, partial: None })
+        Ok(End { line, local, is_read: true, is_written: true, waiting, partial: None, silent_max })
     }
 
     /// The same of the stream to a daemon: a cut line leaves no frame unfinished there.
@@ -59,7 +60,7 @@ impl End {
     /// # Errors
     /// As [`Self::new`].
     pub fn of_daemon(local: UnixStream) -> std::io::Result<Self> {
-        Ok(End { partial: Some(Vec::new()), ..End::new(local)? })
+        Ok(End { partial: Some(Vec::new()), ..End::new(local, SILENT_MAX)? })
     }
 
     /// Bytes for the local stream have come.
@@ -83,6 +84,8 @@ impl End {
         until: Option<Instant>,
     ) -> Pause {
         let (mut heard, mut pinged) = (Instant::now(), Instant::now());
+        // A silent line is asked for a sign of life three times before it is given up.
+        let ping = self.silent_max / 4;
         loop {
             self.write_local();
             if self.line.is_ended() && self.waiting.is_empty() && self.is_written {
@@ -97,11 +100,11 @@ impl End {
                 return Pause::Over;
             }
             let now = Instant::now();
-            if wire.is_some() && now - heard >= PING && now - pinged >= PING {
+            if wire.is_some() && now - heard >= ping && now - pinged >= ping {
                 pinged = now;
                 self.line.ping();
             }
-            if wire.is_some_and(|wire| now - heard >= SILENT_MAX || !self.write_wire(wire)) {
+            if wire.is_some_and(|wire| now - heard >= self.silent_max || !self.write_wire(wire)) {
                 return Pause::Cut;
             }
             if until.is_some_and(|until| now >= until) {
@@ -145,8 +148,9 @@ impl End {
             polled.push(PollFd::from_borrowed_fd(door.as_fd(), PollFlags::IN));
             polled.len() - 1
         });
-        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-        let is_ready = poll(&mut polled, Some(&second)).is_ok_and(|ready| ready > 0);
+        let wait = (self.silent_max / 8).min(Duration::from_secs(1));
+        let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+        let is_ready = poll(&mut polled, Some(&wait)).is_ok_and(|ready| ready > 0);
         let is = |at: Option<usize>, flags: PollFlags| {
             is_ready && at.is_some_and(|at| polled[at].revents().intersects(flags))
         };

@@ -1,6 +1,7 @@
 //! `tutti line TARGET`: the near end of a line, started by a command with its stream as stdin
 //! (`tutti_client::at`). It makes the line anew when it is cut, and ends with the command.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -11,7 +12,7 @@ use rustix::process::Signal;
 use tutti_client::at::{self, Opened, Opening};
 use tutti_os::stderr::print_line;
 
-use super::end::{End, Pause};
+use super::end::{End, Pause, SILENT_MAX};
 use super::{Hello, MARK, VERSION, Welcome};
 use crate::rsh::{Target, cannot_start};
 
@@ -19,8 +20,9 @@ use crate::rsh::{Target, cannot_start};
 const GIVE_UP: Duration = Duration::from_secs(600);
 /// Between two tries, at first and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// Wait for the first words of a new line, where nobody types a password.
-const WELCOME_MAX: Duration = Duration::from_secs(20);
+/// Variable with the silence, in seconds, after which a line is made anew.
+const SILENCE: &str = "TUTTI_LINE_SILENCE";
+const SILENCE_MAX: u64 = 3600;
 /// The other end closes a line that is over within this time.
 const LAST_MAX: Duration = Duration::from_secs(2);
 /// Bytes that a host's shell prints before the mark, at most.
@@ -82,25 +84,38 @@ struct Begun {
     wire: Wire,
     session: String,
     received: u64,
+    /// Silence after which the line is made anew.
+    silent_max: Duration,
 }
 
 fn begin(target: &str, local: &mut UnixStream) -> Result<Begun, String> {
-    let target = Target::parse(target)?;
+    let (target, silent_max) = (Target::parse(target)?, silence(std::env::var_os(SILENCE))?);
     let gone = |_| "the command has gone".to_owned();
     let opening = at::read_line(local).map_err(gone)?;
     let opening: Opening = serde_json::from_slice(&opening).map_err(|error| error.to_string())?;
     let hello = Hello { version: VERSION, session: None, received: 0, opening };
     let (wire, welcome) = connect(&target, &hello, None)?;
     match welcome {
-        Welcome::Open { session, received } => Ok(Begun { target, wire, session, received }),
+        Welcome::Open { session, received } => Ok(Begun { target, wire, session, received, silent_max }),
         Welcome::Refused(text) => Err(text),
     }
 }
 
+/// The value of [`SILENCE`].
+fn silence(value: Option<OsString>) -> Result<Duration, String> {
+    let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(SILENT_MAX) };
+    let seconds = value.to_str().and_then(|text| text.parse().ok());
+    let seconds = seconds.filter(|seconds| (1..=SILENCE_MAX).contains(seconds));
+    let wrong = || format!("{SILENCE} is {value:?}, expected seconds from 1 to {SILENCE_MAX}");
+    seconds.map(Duration::from_secs).ok_or_else(wrong)
+}
+
 fn keep(begun: Begun, local: UnixStream) -> Result<(), String> {
-    let Begun { target, wire, session, received } = begun;
+    let Begun { target, wire, session, received, silent_max } = begun;
+    // For the first words of a new line, where nobody types a password.
+    let welcome_max = silent_max + silent_max / 3;
     let lost = |error: &dyn std::fmt::Display| format!("the line to {}: {error}", target.host);
-    let mut end = End::new(local).map_err(|error| lost(&error))?;
+    let mut end = End::new(local, silent_max).map_err(|error| lost(&error))?;
     end.line.handle_line(received).map_err(|error| lost(&error))?;
     let mut wire = Some(wire);
     while let Some(mut now) = wire.take() {
@@ -127,7 +142,7 @@ fn keep(begun: Begun, local: UnixStream) -> Result<(), String> {
             between = (between * 2).min(AGAIN.1);
             let (session, received) = (Some(session.clone()), end.line.received());
             let hello = Hello { version: VERSION, session, received, opening: Opening::Frames };
-            match connect(&target, &hello, Some(WELCOME_MAX)) {
+            match connect(&target, &hello, Some(welcome_max)) {
                 Ok((new, Welcome::Open { received, .. })) => {
                     end.line.handle_line(received).map_err(|error| lost(&error))?;
                     wire = Some(new);
@@ -193,4 +208,20 @@ fn await_welcome(stream: &mut UnixStream) -> Option<Welcome> {
         line.clear();
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_of_a_line_is_seconds_or_refused_in_a_line() {
+        let of = |text: &str| silence(Some(text.into()));
+        assert_eq!((silence(None), of("")), (Ok(SILENT_MAX), Ok(SILENT_MAX)));
+        assert_eq!((of("1"), of("3600")), (Ok(Duration::from_secs(1)), Ok(Duration::from_secs(3600))));
+        for wrong in ["0", "3601", "-1", "1.5", "15s", "99999999999999999999"] {
+            let text = format!("TUTTI_LINE_SILENCE is {wrong:?}, expected seconds from 1 to 3600");
+            assert_eq!(of(wrong), Err(text));
+        }
+    }
 }
