@@ -13,6 +13,7 @@ mod jobs;
 mod lists;
 mod refusals;
 mod reservations;
+mod submissions;
 
 use std::process::Command;
 
