@@ -8,6 +8,7 @@
 mod cluster;
 mod ends;
 mod hostile;
+mod logins;
 mod memory;
 mod messages;
 mod origin;

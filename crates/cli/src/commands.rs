@@ -16,8 +16,8 @@ use crate::completion::{self, Completed, Shell};
 use crate::manual::{self, Page};
 use crate::options::{self, Launcher};
 use crate::{
-    board, configuration, doctor, dsm_report, front, machine, page, signals, simulate, snapshot, stdout,
-    timeline, trace_op, up,
+    admit, board, configuration, doctor, dsm_report, front, machine, page, signals, simulate, snapshot,
+    stdout, timeline, trace_op, up,
 };
 
 mod account;
@@ -45,7 +45,7 @@ mod why;
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// How the commands of `tutti` are called.
-const USAGES: [&str; 45] = [
+const USAGES: [&str; 46] = [
     "run [OPTION ...] -n N PROGRAM ...",
     "submit [OPTION ...] -n N PROGRAM ...",
     "alloc [OPTION ...] [-n N] [COMMAND ...]",
@@ -88,6 +88,7 @@ const USAGES: [&str; 45] = [
     "up --nodes N [--netns]",
     "down",
     "keygen FILE",
+    "admit",
     "completion SHELL [PROGRAM]",
     "man PAGE",
     "version",
@@ -298,6 +299,8 @@ enum Command {
         /// The file to make
         file: std::path::PathBuf,
     },
+    /// Whether a login may come to this node, for pam_exec
+    Admit,
     /// Print the completions of a shell
     Completion {
         /// The shell
@@ -358,8 +361,8 @@ pub fn reads_this_machine(name: &str) -> bool {
 
 /// Whether a command is about this machine, whatever host its configuration names.
 pub fn is_of_this_machine(name: &str) -> bool {
-    const OWN: [&str; 9] =
-        ["config", "up", "down", "keygen", "completion", "man", "relay", "member", at::COMMAND];
+    const OWN: [&str; 10] =
+        ["config", "up", "down", "keygen", "admit", "completion", "man", "relay", "member", at::COMMAND];
     OWN.contains(&name)
 }
 
@@ -453,6 +456,7 @@ fn perform(command: Command) -> Result<ExitCode, String> {
         Command::Page { job, share } => page::run(job, share),
         Command::Up(options) => up::up(&options),
         Command::Down => up::down(),
+        Command::Admit => admit::run(),
         Command::Keygen { file } => {
             tutti_protocol::key::make(&file).map_err(|error| error.to_string()).map(|()| ExitCode::SUCCESS)
         }

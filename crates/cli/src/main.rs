@@ -3,6 +3,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
+mod admit;
 mod board;
 mod cluster;
 mod commands;

@@ -16,6 +16,7 @@ use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
 mod granted;
 mod group;
+mod login;
 mod mount;
 mod part;
 mod removal;
@@ -24,6 +25,7 @@ mod version1;
 
 pub use granted::{Granted, receive};
 pub use group::{JobGroup, has_its_pid};
+pub use login::PartOfUser;
 pub use part::sweep::{Swept, sweep_blocking};
 pub use part::{Enforced, Limits, PartGroup, PartPlace};
 pub use removal::Left;

@@ -87,6 +87,11 @@ pub fn system() -> &'static Path {
     Path::new(SYSTEM[0])
 }
 
+/// The socket of root's daemon.
+pub fn of_root() -> PathBuf {
+    system().join(SOCKET)
+}
+
 /// The path that a variable names.
 fn path_of(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)

@@ -118,9 +118,14 @@ pub(super) fn own_directory(controller: &str) -> Option<OwnedFd> {
     if crate::slurm::job().is_some() {
         return None;
     }
+    directory_version1(&std::fs::read_to_string("/proc/self/cgroup").ok()?, controller)
+}
+
+/// The group of this controller of version 1 that a process with these memberships is in; `None` where it is
+/// not seen.
+pub(super) fn directory_version1(memberships: &str, controller: &str) -> Option<OwnedFd> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let memberships = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let (point, relative) = find_version1(&mounts, &memberships, controller)?;
+    let (point, relative) = find_version1(&mounts, memberships, controller)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let point = openat(CWD, &point, flags, Mode::empty()).ok()?;
     let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { &relative };

@@ -36,7 +36,7 @@ use crate::with_file_rights_of;
 pub(super) mod sweep;
 
 /// Beginning of the name of a part.
-const PART: &str = "tutti-part-";
+pub(super) const PART: &str = "tutti-part-";
 /// The starter's.
 const STARTER: &str = "starter";
 /// The uid that may put processes of a part into `ranks`. It is (uid_t)-1 of 16 bits, which no system gives

@@ -25,7 +25,7 @@ use super::mount::{Mount, open_beneath, own_directory, own_place};
 use super::number;
 
 /// Beginning of the name of such a group.
-const USER: &str = "tutti-user-";
+pub(super) const USER: &str = "tutti-user-";
 /// Version 1: no limit.
 const UNLIMITED: &str = "-1";
 
