@@ -12,6 +12,7 @@ mod logins;
 mod memory;
 mod messages;
 mod origin;
+mod pods;
 mod processes;
 mod regions;
 mod services;
