@@ -165,7 +165,7 @@ fn far_line_that_is_cut_loses_and_doubles_no_output() {
     assert!(lines == expected, "{} lines, the first that differs: {differs:?}", lines.len());
 }
 
-/// What carries a line, as long as it stands still.
+/// Processes that carry a line, as long as it stands still.
 struct Carriers(Vec<Pid>);
 
 impl Carriers {

@@ -179,7 +179,7 @@ impl Author<'_> {
     }
 }
 
-/// So many functions as text: `NEST(number)` is the name of each.
+/// Text of so many functions: `NEST(number)` is the name of each.
 fn author(random: &mut Random, nests: usize) -> String {
     let mut text = String::from(
         "#include <string.h>\n#include \"nests.h\"\n\

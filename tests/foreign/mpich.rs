@@ -174,7 +174,7 @@ fn mpich_program_starts_processes_on_several_nodes() {
 /// The line of `-v` about ranks that have begun with PMI.
 const BY_PMI: &str = "mpiexec: ranks run on a library of their own, started by PMI (MPICH or a relative)";
 
-/// Nothing of it is seen in the file: it is said when the library begins.
+/// The file of the program says nothing of it: it is said when the library begins.
 #[test]
 fn mpich_library_that_a_program_opens_by_its_path_is_seen_when_it_begins() {
     let scratch = Scratch::new("mpich-opens");

@@ -11,7 +11,7 @@ fn login(machines: &Machines, node: u32, (user, step): (&str, &str), then: &str)
     machines.lab.node(node).sh(&format!("PAM_USER={user} PAM_TYPE={step} tutti admit && {then}"))
 }
 
-/// It may not come, for this reason.
+/// Checks that a login is refused, for this reason.
 #[track_caller]
 fn assert_refused(machines: &Machines, node: u32, who: (&str, &str), why: &str) {
     let ran = login(machines, node, who, "echo in");

@@ -7,8 +7,8 @@
 //! end    at WAIT_FOR_END
 //! ```
 //!
-//! The table of symbols says where they lie. A program without one, and one that may lie anywhere (`-pie`), has
-//! none of them named.
+//! The table of symbols says where they lie. A program without one, and one that may lie anywhere (`-pie`),
+//! has none of them named.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -34,7 +34,7 @@ struct Variable {
 #[derive(Debug)]
 struct Changes {
     rank: usize,
-    /// Those that have not changed yet.
+    /// Variables that have not changed yet.
     variables: Vec<Variable>,
     lines: usize,
 }

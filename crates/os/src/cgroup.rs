@@ -18,6 +18,7 @@ mod granted;
 mod group;
 mod login;
 mod mount;
+mod names;
 mod part;
 mod removal;
 mod user;
@@ -26,6 +27,7 @@ mod version1;
 pub use granted::{Granted, receive};
 pub use group::{JobGroup, has_its_pid};
 pub use login::PartOfUser;
+pub use names::{INNER, name, part_name};
 pub use part::sweep::{Swept, sweep_blocking};
 pub use part::{Enforced, Limits, PartGroup, PartPlace};
 pub use removal::Left;
@@ -34,11 +36,6 @@ pub use user::{UserLimit, limit_users};
 /// How long the kernel may take to empty a killed cgroup before its removal is given up: a killed process
 /// dies when it gets a core.
 const REMOVAL_MAX: Duration = Duration::from_secs(10);
-
-/// The cgroup inside a job's in which its processes are. The starter stops this one, when the job is
-/// suspended; the daemon freezes the one around it, when it is not the job's turn. So neither undoes what the
-/// other did: the kernel lets the processes run only when both are thawed.
-pub const INNER: &str = "ranks";
 
 /// The cgroup of the ranks as their starter has it.
 #[derive(Debug)]
@@ -290,16 +287,6 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         self.path().into_iter().for_each(remove);
     }
-}
-
-/// Text for the names of what belongs to one part of a job: its number, and its node if there are several.
-pub fn part_name(job: u64, node: Option<u32>) -> String {
-    node.map_or_else(|| format!("{job:016x}"), |node| format!("{job:016x}-{node}"))
-}
-
-/// The cgroup of a starter's part of a job; `name` is [`part_name`].
-pub fn name(name: &str) -> String {
-    format!("tutti-job-{name}")
 }
 
 /// Whether this is the name of a cgroup of a job: `Some(true)`, of its only one on this node; `Some(false)`,

@@ -78,8 +78,8 @@ impl Machine {
         (binding == Binding::Core).then(|| self.cores[first..first + wanted].to_vec())
     }
 
-    /// The same of all ranks of a node, by their places on it: their numbers go round the nodes. Virtual nodes
-    /// share the cores of the machine by numbers.
+    /// The same of all ranks of a node, by their places on it: their numbers go round the nodes. Virtual
+    /// nodes share the cores of the machine by numbers.
     pub fn bind_all_later(
         &self,
         numbers: Numbers,

@@ -211,7 +211,7 @@ fn memory_lock(facts: &Facts) -> Check {
 
 fn copies(facts: &Facts) -> Check {
     let slow = "large messages between ranks of a machine are copied twice";
-    match facts.ptrace_scope {
+    match facts.processes.ptrace_scope {
         _ if !facts.calls.process_vm => may(
             "single copies",
             format!("process_vm_readv is refused: {slow}"),
@@ -268,7 +268,7 @@ fn open_files(facts: &Facts) -> Check {
 }
 
 fn turns(facts: &Facts) -> Check {
-    if facts.hides_processes {
+    if facts.processes.are_hidden {
         return may(
             "turns",
             "/proc hides other users' processes (hidepid): without root's daemon users' jobs take no turns",
@@ -280,7 +280,7 @@ fn turns(facts: &Facts) -> Check {
 
 #[cfg(test)]
 pub mod tests {
-    use crate::doctor::facts::{Calls, Cgroups};
+    use crate::doctor::facts::{Calls, Cgroups, Processes};
 
     use super::*;
 
@@ -303,7 +303,7 @@ pub mod tests {
             files_max: Some(4096),
             receive_bytes: None,
             calls: Calls { clone3: true, pidfd: true, memfd: true, process_vm: true, gso: true, gro: true },
-            ptrace_scope: Some(1),
+            processes: Processes { ptrace_scope: Some(1), are_hidden: false },
             ..Facts::default()
         }
     }
@@ -335,11 +335,11 @@ pub mod tests {
             ("memory limits", Verdict::May, |facts| facts.cgroups.passed_on.clear()),
             ("real time", Verdict::May, |facts| facts.priority_class = PriorityClass::Nice),
             ("memory lock", Verdict::May, |facts| facts.lock_bytes = Some(8 << 20)),
-            ("single copies", Verdict::May, |facts| facts.ptrace_scope = Some(2)),
+            ("single copies", Verdict::May, |facts| facts.processes.ptrace_scope = Some(2)),
             ("UDP", Verdict::May, |facts| facts.calls.gro = false),
             ("receive buffers", Verdict::May, |facts| facts.receive_bytes = Some(212_992)),
             ("open files", Verdict::Fix, |facts| facts.files_max = Some(256)),
-            ("turns", Verdict::May, |facts| facts.hides_processes = true),
+            ("turns", Verdict::May, |facts| facts.processes.are_hidden = true),
         ];
         for (subject, expected, change) in changes {
             let mut facts = well();

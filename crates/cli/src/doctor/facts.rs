@@ -38,10 +38,18 @@ pub struct Facts {
     pub receive_bytes: Option<u64>,
     /// System calls that the kernel lets this process do.
     pub calls: Calls,
+    /// Other processes, as this one sees them.
+    pub processes: Processes,
+}
+
+/// Facts about other processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Processes {
     /// `kernel.yama.ptrace_scope`; none: the kernel has no Yama.
     pub ptrace_scope: Option<u32>,
-    /// `/proc` hides the processes of other users (`hidepid`).
-    pub hides_processes: bool,
+    /// `/proc` hides those of other users (`hidepid`).
+    pub are_hidden: bool,
 }
 
 /// Facts about cgroups.
@@ -112,9 +120,11 @@ impl Facts {
                 gso,
                 gro,
             },
-            ptrace_scope: number("/proc/sys/kernel/yama/ptrace_scope").map(|scope| scope as u32),
-            // The first process is always there, and anybody may read this of it elsewhere.
-            hides_processes: std::fs::read("/proc/1/stat").is_err(),
+            processes: Processes {
+                ptrace_scope: number("/proc/sys/kernel/yama/ptrace_scope").map(|scope| scope as u32),
+                // The first process is always there, and anybody may read this of it elsewhere.
+                are_hidden: std::fs::read("/proc/1/stat").is_err(),
+            },
         }
     }
 }

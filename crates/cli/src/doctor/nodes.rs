@@ -348,7 +348,7 @@ mod tests {
                 all.get_mut(&2).unwrap().program = Some(Err("no such file".into()))
             }),
             ("single copies", "b: kernel.yama.ptrace_scope is 3", |all| {
-                all.get_mut(&1).unwrap().facts.ptrace_scope = Some(3)
+                all.get_mut(&1).unwrap().facts.processes.ptrace_scope = Some(3)
             }),
         ];
         for (subject, text, change) in changes {

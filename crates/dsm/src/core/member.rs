@@ -533,7 +533,8 @@ impl Member {
         if !mutated!(BlindKept) {
             runs_of(&mut absent).into_iter().for_each(|run| frames.allow(run, Access::None));
         }
-        // All who have copies of the others have got what was stored. A race is found by numbers of intervals.
+        // All who have copies of the others have got what was stored. A race is found by numbers of
+        // intervals.
         if !runs.is_empty() || self.checks.is_on() {
             self.known.close(runs);
             self.counters.intervals += 1;

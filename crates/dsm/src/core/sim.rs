@@ -100,7 +100,7 @@ pub(crate) fn is_left_out(rule: Mutation) -> bool {
     LEFT_OUT.get() == Some(rule)
 }
 
-/// Those that random programs find; [`updates`] has the others.
+/// Mutations that random programs find; [`updates`] has the others.
 const MUTATIONS: [Mutation; 25] = [
     Mutation::RecordBeforeApplied,
     Mutation::WholeWords,

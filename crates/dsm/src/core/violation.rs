@@ -119,7 +119,7 @@ pub enum Violation {
         node: usize,
         /// Where the pointer lies, in the arena.
         offset: u64,
-        /// What it leads to.
+        /// Address that it holds.
         address: u64,
         /// The same, as words.
         place: Private,

@@ -96,8 +96,9 @@ impl Mounted {
         if major < 7 || (major == 7 && minor < 28) {
             return Err(Failed::Errno(libc::EPROTO));
         }
-        // Reads at the same time, locks of ranges, truncation by open, big writes, locks of whole files, pages
-        // dropped when the file has changed, operations on a folder at the same time, as many pages as we say.
+        // Reads at the same time, locks of ranges, truncation by open, big writes, locks of whole files,
+        // pages dropped when the file has changed, operations on a folder at the same time, as many pages as
+        // we say.
         let wanted = 1 | 1 << 1 | 1 << 3 | 1 << 5 | 1 << 10 | 1 << 12 | 1 << 18 | 1 << 22;
         let mut out = Answer::to(head.unique);
         out.u32(7).u32(31).u32(ahead.min(DATA_MAX as u32)).u32(wanted & offered);
@@ -370,8 +371,8 @@ impl Mounted {
         Ok(Some(out.finish()))
     }
 
-    /// A process that closes a file gives back its locks of ranges, so that they are noted; the lock of a whole
-    /// file stays until the last descriptor of an open file is closed.
+    /// A process that closes a file gives back its locks of ranges, so that they are noted; the lock of a
+    /// whole file stays until the last descriptor of an open file is closed.
     fn note_lock(&self, wanted: &WantedLock) {
         if wanted.lock.kind != libc::F_UNLCK && !wanted.is_of_file {
             self.nodes().handles.entry(wanted.handle).and_modify(|handle| handle.may_lock = true);

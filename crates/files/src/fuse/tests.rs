@@ -101,7 +101,7 @@ fn fuse_refuses_paths_beyond_the_bound_and_goes_on() {
     assert!(kernel.ask(operation::GETATTR, node, &[0; 16]).is_ok());
 }
 
-/// A process that closes one of its descriptors gives back locks of ranges, and keeps the lock of the whole file.
+/// A process that closes one of its descriptors gives back locks of ranges, and keeps that of the whole file.
 #[test]
 fn fuse_keeps_the_lock_of_a_whole_file_until_the_open_file_ends() {
     let mut kernel = Kernel::new("fuse-flock");

@@ -136,7 +136,8 @@ fn server_frees_files_and_locks_with_the_last_connection_of_a_session() {
     tutti_testkit::await_that("the lock is free", || other.set_lock(theirs, lock).is_ok());
 }
 
-/// A lock of a whole file is of the open file: it meets those of others, on the origin too, not locks of ranges.
+/// A lock of a whole file is of the open file: it meets those of others, on the origin too, not locks of
+/// ranges.
 #[test]
 fn server_locks_whole_files_as_flock_does() {
     let served = serve("origin-flock");

@@ -182,7 +182,8 @@ impl Engine {
         true
     }
 
-    /// Whether later ranks have begun or ended that [`Self::meet_new_ranks`] and what follows it have not seen.
+    /// Whether later ranks have begun or ended that [`Self::meet_new_ranks`] and what follows it have not
+    /// seen.
     pub fn has_news_of_ranks(&self) -> bool {
         self.job.ended() != self.seen_ended || self.job.present_ranks().len() > self.peers.ranks().len()
     }

@@ -11,9 +11,7 @@ use rustix::fs::OFlags;
 use rustix::process::Pid;
 
 use super::mount::{self, Mount, open_beneath};
-use super::part::PART;
-use super::user::USER;
-use super::{INNER, name};
+use super::names::{INNER, PART, USER, name};
 use crate::stat::Stat;
 
 /// File of a cgroup that takes processes.
@@ -28,8 +26,8 @@ pub struct PartOfUser {
 }
 
 impl PartOfUser {
-    /// The part of this user, made by this daemon, whose process that lives has begun last; none: the user has
-    /// no ranks here.
+    /// The part of this user, made by this daemon, whose process that lives has begun last; none: the user
+    /// has no ranks here.
     pub fn newest(uid: u32, daemon: Pid) -> Option<Self> {
         let around = mount::place_in(&memberships(daemon)?)?.to_owned();
         let processes = std::fs::read_dir("/proc").ok()?.flatten();

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use super::granted::{Granted, UserReached};
 use super::mount::{Mount, open_beneath, own_place};
+use super::names::PART;
 use super::removal::{self, Left, Removal, absent_is_well, is_populated, remove_directory};
 use super::user::{self, Held, UserLimit};
 use super::version1::Version1;
@@ -35,8 +36,6 @@ use crate::with_file_rights_of;
 
 pub(super) mod sweep;
 
-/// Beginning of the name of a part.
-pub(super) const PART: &str = "tutti-part-";
 /// The starter's.
 const STARTER: &str = "starter";
 /// The uid that may put processes of a part into `ranks`. It is (uid_t)-1 of 16 bits, which no system gives

@@ -22,10 +22,9 @@ use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdirat, unlinkat};
 use rustix::io::Errno;
 
 use super::mount::{Mount, open_beneath, own_directory, own_place};
+use super::names::USER;
 use super::number;
 
-/// Beginning of the name of such a group.
-pub(super) const USER: &str = "tutti-user-";
 /// Version 1: no limit.
 const UNLIMITED: &str = "-1";
 

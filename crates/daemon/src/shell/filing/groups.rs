@@ -40,7 +40,7 @@ enum Place {
     In(u64, u64),
 }
 
-/// What is in the folder.
+/// Files of the folder, and the records in them.
 #[derive(Debug)]
 pub(super) struct Groups {
     folder: PathBuf,

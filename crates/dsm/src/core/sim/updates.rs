@@ -19,8 +19,8 @@ const SEEDS: u64 = 20;
 /// Steps between seeds of that kind.
 const STEP: u64 = 768;
 
-/// In each round rank 0 stores to units of its own, each below a lock. Meanwhile rank 1, which has room for few
-/// copies, loads other bytes of them; then it loads what was stored to those that it has.
+/// In each round rank 0 stores to units of its own, each below a lock. Meanwhile rank 1, which has room for
+/// few copies, loads other bytes of them; then it loads what was stored to those that it has.
 fn turns(ranks: usize) -> Vec<Vec<Op>> {
     let barrier = || Op::Barrier { barrier: 0, count: ranks as u64 };
     let place = |unit: u64, at: usize| Place::Fixed(unit as usize * UNIT_BYTES + at);

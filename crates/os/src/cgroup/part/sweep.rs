@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use rustix::fs::{FlockOperation, flock, fstat};
 
-use super::{CONTROLLERS, Enforced, PART, PartGroup, PartPlace, open};
+use super::{CONTROLLERS, Enforced, PartGroup, PartPlace, open};
 use crate::cgroup::mount::{Mount, own_directory, own_place};
+use crate::cgroup::names::PART;
 use crate::cgroup::removal::{Left, Removal, Why, is_populated};
 use crate::cgroup::{REMOVAL_MAX, name, user};
 
