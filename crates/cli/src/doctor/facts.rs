@@ -39,6 +39,7 @@ pub struct Facts {
     /// System calls that the kernel lets this process do.
     pub calls: Calls,
     /// Other processes, as this one sees them.
+    #[serde(flatten)]
     pub processes: Processes,
 }
 
@@ -49,6 +50,7 @@ pub struct Processes {
     /// `kernel.yama.ptrace_scope`; none: the kernel has no Yama.
     pub ptrace_scope: Option<u32>,
     /// `/proc` hides those of other users (`hidepid`).
+    #[serde(rename = "hides_processes")]
     pub are_hidden: bool,
 }
 
