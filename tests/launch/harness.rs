@@ -144,12 +144,12 @@ impl Running {
         let deadline = Instant::now() + LIMIT;
         let awaited = self.awaited.entry(line.to_owned()).or_default();
         *awaited += 1;
-        while self.seen.iter().filter(|seen| *seen == line).count() < *awaited {
+        let mut found = self.seen.iter().filter(|seen| *seen == line).count();
+        while found < *awaited {
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok(text) => self.seen.push(text),
-                Err(_) => return false,
-            }
+            let Ok(text) = self.lines.recv_timeout(left) else { return false };
+            found += usize::from(text == line);
+            self.seen.push(text);
         }
         true
     }
