@@ -151,6 +151,29 @@ pub(super) fn object(bytes: &[u8]) -> RawValue {
     RawValue { kind: BYTE_OBJECT, data: [bytes.as_ptr() as usize as u64, bytes.len() as u64, 0] }
 }
 
+/// A copy of the bytes, which libpmix may take: then it frees them, and the value has no pointer any more.
+/// Ended by [`free_object`].
+pub(super) fn object_to_take(bytes: &[u8]) -> RawValue {
+    // SAFETY: any length may be asked for.
+    let copy = unsafe { libc::malloc(bytes.len()) }.cast::<u8>();
+    if copy.is_null() {
+        return object(&[]);
+    }
+    // SAFETY: the copy is as long, new, and nobody else's.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), copy, bytes.len()) };
+    RawValue { kind: BYTE_OBJECT, data: [copy as usize as u64, bytes.len() as u64, 0] }
+}
+
+/// Frees the bytes of [`object_to_take`], unless libpmix has taken them.
+///
+/// # Safety
+/// The value is of that function, and its bytes are not used any more.
+pub(super) unsafe fn free_object(value: &mut RawValue) {
+    let copy = std::mem::take(&mut value.data[0]) as usize as *mut c_void;
+    // SAFETY: the caller's promise; null is freed without effect.
+    unsafe { libc::free(copy) }
+}
+
 pub(super) fn array(list: Vec<Info>) -> RawValue {
     let list = leak(list);
     let array = DataArray { kind: INFO, size: list.len(), array: list.as_mut_ptr().cast() };

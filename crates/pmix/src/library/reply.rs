@@ -5,7 +5,8 @@ use std::ptr;
 
 use super::abi::{
     DataArray, Info, InfoCallback, LookupCallback, ModexCallback, OpCallback, PublishedData, RawProcess,
-    SpawnCallback, array_value, c_string, info, key, object, process_array, raw_process, raw_value, size,
+    SpawnCallback, array_value, c_string, free_object, info, key, object_to_take, process_array, raw_process,
+    raw_value, size,
 };
 use crate::machine::Answer;
 use crate::names::Found;
@@ -83,7 +84,7 @@ impl Reply {
                 unsafe { callback(status, ptr::null(), data) }
             }
             (Callback::Group(Some(callback)), Answer::Gathered(bytes, context, members)) => {
-                let answer = GroupAnswer::new(bytes, context, &members);
+                let answer = GroupAnswer::new(&bytes, context, &members);
                 let (infos, count) = (answer.infos.as_mut_ptr(), answer.infos.len());
                 // SAFETY: as above; the answer stays until libpmix gives the pointer back.
                 unsafe {
@@ -123,28 +124,73 @@ fn give_found(
     unsafe { callback(status::SUCCESS, list.as_mut_ptr(), list.len(), data) }
 }
 
-/// Answer to the members of a group, until libpmix gives it back.
+/// Answer to the members of a group, until libpmix gives it back. What the members have told each other, the
+/// last info, libpmix takes and frees before (4.2 to 5.0: `_grpcbfunc` in pmix_server_ops.c).
 struct GroupAnswer {
     infos: Vec<Info>,
     _members: Vec<RawProcess>,
     _array: Box<DataArray>,
-    _bytes: Vec<u8>,
+    has_bytes: bool,
 }
 
 impl GroupAnswer {
-    fn new(bytes: Vec<u8>, context: Option<u64>, members: &[Process]) -> &'static mut Self {
+    fn new(bytes: &[u8], context: Option<u64>, members: &[Process]) -> &'static mut Self {
         let mut members: Vec<RawProcess> = members.iter().map(raw_process).collect();
         let mut array = Box::new(process_array(&mut members));
         let mut infos = vec![info("pmix.grp.mbrs", array_value(&mut array))];
         infos.extend(context.map(|context| info("pmix.grp.ctxid", size(context))));
-        if !bytes.is_empty() {
-            infos.push(info("pmix.grp.endpt", object(&bytes)));
+        let has_bytes = !bytes.is_empty();
+        if has_bytes {
+            infos.push(info("pmix.grp.endpt", object_to_take(bytes)));
         }
-        Box::leak(Box::new(GroupAnswer { infos, _members: members, _array: array, _bytes: bytes }))
+        Box::leak(Box::new(GroupAnswer { infos, _members: members, _array: array, has_bytes }))
+    }
+}
+
+impl Drop for GroupAnswer {
+    fn drop(&mut self) {
+        if let Some(last) = self.infos.last_mut().filter(|_| self.has_bytes) {
+            // SAFETY: `new` has made its value so; libpmix has given the answer back.
+            unsafe { free_object(&mut last.value) }
+        }
     }
 }
 
 unsafe extern "C" fn release<T>(value: *mut c_void) {
     // SAFETY: libpmix gives back, once, the pointer to a `T` that `Reply::give` has leaked.
     drop(unsafe { Box::from_raw(value.cast::<T>()) });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer() -> &'static mut GroupAnswer {
+        let members = [Process { space: "job".into(), rank: 0 }];
+        GroupAnswer::new(b"where I am", Some(7), &members)
+    }
+
+    /// Ends an answer as libpmix does.
+    fn give_back(answer: &'static mut GroupAnswer) {
+        // SAFETY: the answer was leaked, and is not used any more.
+        unsafe { release::<GroupAnswer>(ptr::from_mut(answer).cast()) }
+    }
+
+    #[test]
+    fn group_answer_frees_what_libpmix_has_not_taken_and_nothing_else() {
+        give_back(answer());
+        give_back(GroupAnswer::new(&[], None, &[]));
+        let answer = answer();
+        let last = answer.infos.last_mut().expect("the bytes");
+        // SAFETY: the answer has just been made.
+        assert_eq!(unsafe { last.object() }, Some(&b"where I am"[..]));
+        let mut taken = last.value;
+        last.value.data[0] = 0;
+        give_back(answer);
+        let info = Info { key: key("taken"), flags: 0, value: taken };
+        // SAFETY: the bytes are this test's since it took them.
+        assert_eq!(unsafe { info.object() }, Some(&b"where I am"[..]));
+        // SAFETY: as above; they are not used any more.
+        unsafe { free_object(&mut taken) }
+    }
 }
