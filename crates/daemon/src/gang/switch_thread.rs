@@ -312,6 +312,8 @@ impl SwitchThread {
                 }
                 return self.announce_job(now_ns, job);
             }
+            Command::PartEnded(job) => return self.end_part(now_ns, job),
+            Command::JobForgotten(job) => return self.forget_job(now_ns, job),
             Command::Pages(job, pages) => return self.handle_pages(now_ns, job, &pages),
             Command::Wish(wish) => return self.wishes.push((wish, false)),
             Command::MayFill(job, may_fill) => return self.handle_may_fill(now_ns, job, may_fill),
@@ -327,26 +329,38 @@ impl SwitchThread {
         match command {
             Command::ChildJoined(child) => node.agent.handle_child(child),
             Command::ParentAlive => node.agent.handle_contact(now_ns),
-            Command::PartEnded(job) => {
-                lending::forget(&mut self.wishes, job);
-                self.phases.leave(now_ns, job);
-                node.agent.handle_job_ended_here(now_ns, job);
-                if let Some(job) = self.jobs.get_mut(&job) {
-                    (job.freezer, job.is_here) = (None, false);
-                }
-            }
-            Command::JobForgotten(job) => {
-                lending::forget(&mut self.wishes, job);
-                node.agent.handle_job_ended(now_ns, job);
-                if let Some(controller) = &mut node.controller {
-                    controller.handle_job_ended(now_ns, job);
-                    self.admission.end(job);
-                }
-                self.phases.leave(now_ns, job);
-                self.jobs.remove(&job);
-            }
             command => self.handle_as_controller(now_ns, command),
         }
+    }
+
+    /// The ranks of a job here have ended. A daemon that has just taken over may hear so before it knows which
+    /// node it is.
+    fn end_part(&mut self, now_ns: u64, job: JobId) {
+        lending::forget(&mut self.wishes, job);
+        self.phases.leave(now_ns, job);
+        if let Some(node) = &mut self.node {
+            node.agent.handle_job_ended_here(now_ns, job);
+        }
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
+        (entry.freezer, entry.bound, entry.is_here) = (None, None, false);
+        // Nobody but its ranks has named it, and nobody is to say that it is forgotten.
+        if entry.nodes.is_empty() {
+            self.jobs.remove(&job);
+        }
+    }
+
+    /// A job is over on all nodes.
+    fn forget_job(&mut self, now_ns: u64, job: JobId) {
+        lending::forget(&mut self.wishes, job);
+        if let Some(node) = &mut self.node {
+            node.agent.handle_job_ended(now_ns, job);
+            if let Some(controller) = &mut node.controller {
+                controller.handle_job_ended(now_ns, job);
+                self.admission.end(job);
+            }
+        }
+        self.phases.leave(now_ns, job);
+        self.jobs.remove(&job);
     }
 
     /// Handles a command that only the controller is given.

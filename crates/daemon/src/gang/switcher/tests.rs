@@ -3,12 +3,15 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use tutti_os::cgroup::JobGroup;
 use tutti_sched::{Down, Members, Membership, Order};
+use tutti_testkit::{Scratch, await_that};
 
 use super::*;
-use crate::gang::command::NodeResources;
+use crate::gang::command::{LocalRanks, NodeResources};
 use crate::gang::switch_links::{Neighbour, SECRET_BYTES, SwitchMessage, decode_message, encode};
 use crate::ids::LinkId;
+use crate::message::JobId;
 use tutti_sched::NodeId;
 
 const PARENT: LinkId = LinkId(1);
@@ -64,4 +67,27 @@ fn switch_thread_early_child_gets_missed_messages() {
         has_sent(&switcher, &state_of_the_tree(2)),
         "its reports would be of an old state of the tree for ever"
     );
+}
+
+/// A daemon that takes over a starter may hear of its end before the controller answers.
+#[test]
+fn switch_thread_lets_go_of_ranks_that_end_before_it_knows_its_node() {
+    let scratch = Scratch::new("switch-thread-part");
+    let file = scratch.path().join("cgroup.freeze");
+    for name in ["cgroup.freeze", "cgroup.events"] {
+        std::fs::write(scratch.path().join(name), "frozen 0\n").unwrap();
+    }
+    let is_open = || {
+        let all = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        all.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|to| to == file)
+    };
+    let switcher = Switcher::start(&GangSettings::default(), false, None, None, |_| {}).unwrap();
+    for end in [Command::PartEnded, Command::JobForgotten] {
+        let group = JobGroup::new(std::fs::File::open(scratch.path()).unwrap().into()).unwrap();
+        let ranks = LocalRanks { groups: vec![Arc::new(group)], ..LocalRanks::default() };
+        switcher.send(Command::RanksStarted(JobId(7), Box::new(ranks)));
+        await_that("the ranks can be frozen", is_open);
+        switcher.send(end(JobId(7)));
+        await_that("nothing of them is open", || !is_open());
+    }
 }
