@@ -212,19 +212,23 @@ static void early(int elements)
 }
 
 /* Partitions that are ready one behind the other are seen while their sender computes and calls nothing: it goes on when the receiver
- * has removed a file. It begins at once, or after some time without a call. */
+ * has removed a file. It begins at once, or after some time without a call. Where they share no files it cannot be told so. */
 static void while_computing(double before)
 {
     enum { PARTITIONS = 100, HALF = 50 };
     char path[] = "/tmp/partitioned-XXXXXX";
     long data[PARTITIONS];
-    int wrong = 0, flag = 1;
+    int wrong = 0, flag = 1, shared = 0;
     MPI_Request request;
     for (int i = 0; i < PARTITIONS; i++)
         data[i] = rank == 0 ? i + 9 : -1;
     if (rank == 0) {
-        MPI_Psend_init(data, PARTITIONS, 1, MPI_LONG, 1, TWO, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
         MPI_Recv(path, sizeof path, MPI_CHAR, 1, ONE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        shared = access(path, F_OK) == 0;
+        MPI_Send(&shared, 1, MPI_INT, 1, ONE, MPI_COMM_WORLD);
+        if (!shared)
+            return;
+        MPI_Psend_init(data, PARTITIONS, 1, MPI_LONG, 1, TWO, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
         MPI_Start(&request);
         for (double start = MPI_Wtime(); MPI_Wtime() - start < before;)
             ;
@@ -236,9 +240,14 @@ static void while_computing(double before)
             MPI_Pready(i, request);
     } else if (rank == 1) {
         close(mkstemp(path));
+        MPI_Send(path, sizeof path, MPI_CHAR, 0, ONE, MPI_COMM_WORLD);
+        MPI_Recv(&shared, 1, MPI_INT, 0, ONE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (!shared) {
+            unlink(path);
+            return;
+        }
         MPI_Precv_init(data, PARTITIONS, 1, MPI_LONG, 0, TWO, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
         MPI_Start(&request);
-        MPI_Send(path, sizeof path, MPI_CHAR, 0, ONE, MPI_COMM_WORLD);
         await(request, HALF - 1);
         MPI_Parrived(request, HALF, &flag);
         CHECK(!flag);
