@@ -333,8 +333,8 @@ impl SwitchThread {
         }
     }
 
-    /// The ranks of a job here have ended. A daemon that has just taken over may hear so before it knows which
-    /// node it is.
+    /// The ranks of a job here have ended. A daemon that has just taken over may hear so before it knows
+    /// which node it is.
     fn end_part(&mut self, now_ns: u64, job: JobId) {
         lending::forget(&mut self.wishes, job);
         self.phases.leave(now_ns, job);
