@@ -84,7 +84,7 @@ impl Pods {
 
 /// As the launcher of an MPIJob: a file of hosts by a variable of the operator's, and ssh.
 #[test]
-fn pods_launcher_runs_a_job_on_its_workers_and_says_what_they_lack() {
+fn pods_launcher_runs_a_job_on_its_workers_and_names_what_is_missing() {
     let Some(pods) = Pods::up("pods", 3) else { return };
     let rsh = Pods::rsh();
     let rsh = rsh.to_str().expect("text");

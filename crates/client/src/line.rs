@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn line_answers_who_asks_for_a_sign_of_life() {
+    fn line_answers_a_question_for_a_sign_of_life() {
         let (mut near, mut far) = (Line::default(), Line::default());
         let carry = |from: &mut Line, to: &mut Line| {
             let bytes = from.poll_bytes().to_vec();

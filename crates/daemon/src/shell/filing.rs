@@ -6,8 +6,8 @@
 //! remove -> what has no name yet gets none; what has one loses it, before remove returns
 //! ```
 //!
-//! What is put while the disk is waited for is written at once, as a group ([`groups`]): the tasks of an
-//! array wait for the disk a few times, not a thousand.
+//! Records that are put while the disk is waited for are written at once, as a group ([`groups`]): the tasks
+//! of an array wait for the disk a few times, not a thousand.
 //!
 //! So an order that leaves behind a `remove` never meets the file of its job again. What happens if it stops
 //! right here: the record of a job is there as a whole or not at all, and nobody has been told of one that is
@@ -166,8 +166,8 @@ impl Desk {
         })
     }
 
-    /// One that nobody waits for is there after a power cut too: on the disk before it has its name, and the
-    /// name before anybody is told.
+    /// A job that no front end awaits is there after a power cut too: on the disk before it has its name, and
+    /// the name before anybody is told.
     fn try_write(
         &self,
         group: &mut Vec<Put>,

@@ -1,8 +1,8 @@
 //! Logins of users who have a job on this node: root puts the process of a login where the ranks of the job
 //! are, so it has their limits and turns and ends with them. Called by `tutti admit`, as root.
 //!
-//! What counts is what the kernel says of a process of the user: that it is in the cgroup of the ranks of a
-//! part (`super::part`), below the cgroup of root's daemon. No user can make one there.
+//! Proof of a job is what the kernel says of a process of the user: that it is in the cgroup of the ranks of
+//! a part (`super::part`), below the cgroup of root's daemon. No user can make one there.
 
 use std::io;
 use std::path::Path;
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn place_of_ranks_is_told_from_others_by_all_of_its_names() {
+    fn place_of_ranks_is_known_by_all_of_its_names() {
         for place in [
             "tutti-part-00ff/tutti-job-00ff/ranks",
             "tutti-user-1001/tutti-part-00ff-1/tutti-job-00ff-1/ranks",

@@ -18,7 +18,7 @@ fn bytes(count: usize, seed: u8) -> Vec<u8> {
     (0..count).map(|i| (i * 7 + i / 251) as u8 ^ seed).collect()
 }
 
-/// One side of a message.
+/// Side of a message: its request and its data.
 struct End {
     request: MPI_Request,
     index: u32,
