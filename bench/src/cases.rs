@@ -184,6 +184,7 @@ fn many_pending() -> impl Iterator<Item = Case> {
         ("many_issend_most", "net_many_issend_most", "--cases issend --counts 100000"),
         ("many_backwards", "net_many_backwards", "--cases backwards --counts 100,1000,10000"),
         ("many_partitions", "net_many_partitions", "--cases partitions --counts 100,1000,10000"),
+        ("many_pready", "net_many_pready", "--cases pready --counts 100,1000,10000"),
         ("many_partitions_most", "net_many_partitions_most", "--cases partitions --counts 100000"),
     ];
     let many = Case { program: "many", budget_ms: 60, long: true, ..PLAIN };

@@ -373,12 +373,13 @@ fn instructions(add: &mut Add<'_>) {
 /// Cost of one of n pending operations: the same whatever n is, where nothing is looked through.
 fn many_pending(add: &mut Add<'_>) {
     let to_10000 = ["count=100", "count=1000", "count=10000"];
-    let kinds: [(&str, &'static str, &'static str, &[&'static str]); 6] = [
+    let kinds: [(&str, &'static str, &'static str, &[&'static str]); 7] = [
         ("MPI_Isend of 20 kB", "many_rendezvous", "net_many_rendezvous", &to_10000),
         ("MPI_Issend of 8 B", "many_issend", "net_many_issend", &to_10000),
         ("MPI_Issend of 8 B", "many_issend_most", "net_many_issend_most", &["count=100000"]),
         ("tags against the order of posting", "many_backwards", "net_many_backwards", &to_10000),
         ("partitions of 8 B", "many_partitions", "net_many_partitions", &to_10000),
+        ("partitions of 8 B, one by one", "many_pready", "net_many_pready", &to_10000),
         ("partitions of 8 B", "many_partitions_most", "net_many_partitions_most", &["count=100000"]),
     ];
     for (text, inside, between, counts) in kinds {
