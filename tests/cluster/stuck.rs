@@ -203,11 +203,20 @@ fn on_idle_suspends_a_job_of_the_cluster_until_it_is_resumed() {
 #[test]
 fn on_idle_leaves_alone_who_computes_in_any_process() {
     let cluster = Cluster::up("on-idle-busy", 2, &[]);
-    // One rank of four has a child that computes a fiftieth of the time; all else sleeps.
-    let script = "[ $PMI_RANK = 3 ] && (end=$(($(date +%s) + 7)); while [ $(date +%s) -lt $end ]; do :; done) \
-                  & sleep 7";
+    // One rank of four has a child that computes, by children of its own; all else sleeps.
+    let script = "[ $PMI_RANK = 3 ] && (while :; do date; done) >/dev/null & sleep 1000";
     let words = ["run", "--on-idle", "suspend=2s", "-N", "2", "-n", "4", "sh", "-c", script];
-    assert_eq!(cluster.start(&words).end(), (0, String::new()));
+    let job = cluster.start(&words);
+    await_that("it runs", || cluster.job(1).contains("\"running\""));
+    // A duration is what is tested. Ranks that end by themselves do not end at once: who is left is idle.
+    let looks = std::time::Instant::now();
+    while looks.elapsed() < LOOKS {
+        assert!(cluster.job(1).contains("\"running\""), "{}", cluster.job(1));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    cluster.tutti(&["kill", "1"]).expect_success();
+    // Who was suspended for a moment has a line of it.
+    assert_eq!(job.end(), (137, String::new()));
 }
 
 #[test]

@@ -9,9 +9,13 @@
 //! ```
 //!
 //! A process that waits for a message sleeps after a while and wakes up now and then, so a window counts as
-//! one without work if each process has had at most a tick, or a hundredth of a core. Time in which the job
-//! was frozen for others counts for nothing. A process that waits for a file works. A part that waits for
-//! parallel slots, or is inside a region, is never idle.
+//! one without work if all processes together have had at most a tick each, or a hundredth of a core, and
+//! none has had more than one tick above that. Many that sleep do not hide one that computes, or that gets
+//! few ticks since others want the cores. Time in which the job was frozen for others counts for nothing. A
+//! process that waits for a file works. A part that waits for parallel slots, or is inside a region, is never
+//! idle.
+
+use std::collections::BTreeMap;
 
 use rustix::process::{Pid, getpid};
 use tutti_os::cgroup::Cgroup;
@@ -31,15 +35,17 @@ const WORK_PART: u64 = 100;
 /// A job with more processes and threads than this is never idle: nobody looks at them all.
 const PROCESSES_MAX: usize = 1 << 12;
 
+/// A process's times in programs and in the kernel are rounded apart.
+const ROUNDED_TICKS: u64 = 1;
+
 /// Measurement at the end of a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Sample {
     at_ns: u64,
     /// Time that the job has stood still for others by then.
     frozen_ns: u64,
-    /// Work of the job's processes, in ticks.
-    ticks: u64,
-    processes: u64,
+    /// Work of each of the job's processes, in ticks, by its pid and when it was started.
+    ticks: BTreeMap<(i32, u64), u64>,
     /// One waits for a disk, or for parallel slots; or there are too many to look at.
     is_busy: bool,
 }
@@ -75,8 +81,8 @@ impl IdleWatch {
     /// A window is over; none: the job is suspended. What is to be reported, if that is new.
     fn take(&mut self, sample: Option<Sample>, now_ns: u64) -> Option<bool> {
         self.due_ns = now_ns + self.window_ns();
-        let (before, now) = (std::mem::replace(&mut self.last, sample), sample);
-        let counted_ns = before.zip(now).map_or(0, |(before, now)| now.idle_since(&before));
+        let before = std::mem::replace(&mut self.last, sample);
+        let counted_ns = before.zip(self.last.as_ref()).map_or(0, |(before, now)| now.idle_since(&before));
         self.idle_ns = if counted_ns > 0 { self.idle_ns + counted_ns } else { 0 };
         let is_idle = self.idle_ns >= self.limit_ns;
         (std::mem::replace(&mut self.is_reported, is_idle) != is_idle).then_some(is_idle)
@@ -89,8 +95,12 @@ impl Sample {
         let frozen_ns = self.frozen_ns.saturating_sub(before.frozen_ns);
         let passed_ns = (self.at_ns - before.at_ns).saturating_sub(frozen_ns);
         let each = (passed_ns / TICK_NS / WORK_PART).max(1);
-        let worked = self.ticks.saturating_sub(before.ticks);
-        let works = self.is_busy || worked > each * self.processes;
+        let worked = self.ticks.iter().map(|(process, ticks)| {
+            // One that is new has begun with nothing.
+            ticks.saturating_sub(before.ticks.get(process).copied().unwrap_or(0))
+        });
+        let (all, most) = worked.fold((0, 0), |(all, most): (u64, u64), one| (all + one, most.max(one)));
+        let works = self.is_busy || all > each * self.ticks.len() as u64 || most > each + ROUNDED_TICKS;
         if works { 0 } else { passed_ns }
     }
 }
@@ -127,15 +137,14 @@ impl Starter {
         }
         let frozen_ns = parts.page.as_ref().map_or(0, |(page, _)| page.turns().frozen_ns_total);
         let shares = parts.phases.as_ref().is_some_and(|phases| phases.has_request());
-        let mut sample = Sample { at_ns: now_ns(), frozen_ns, ticks: 0, processes: 0, is_busy: shares };
+        let mut sample = Sample { at_ns: now_ns(), frozen_ns, ticks: BTreeMap::new(), is_busy: shares };
         let Some(found) = descendants::some_of(getpid(), PROCESSES_MAX) else {
             return Some(Sample { is_busy: true, ..sample });
         };
         let mut is_stopped = false;
         for pid in found {
             let Some(stat) = Stat::of(pid) else { continue };
-            sample.ticks += stat.worked;
-            sample.processes += 1;
+            sample.ticks.insert((pid.as_raw_nonzero().get(), stat.since), stat.worked);
             sample.is_busy |= waits_for_file(pid);
             is_stopped |= stat.is_stopped();
         }
@@ -156,20 +165,44 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// Reports on windows of a second, in each of which so many ticks are worked, with the window's number.
+    /// Reports on windows of a second, in each of which two processes together work so many ticks, with the
+    /// window's number.
     fn reported(windows: &[Option<(u64, bool)>], frozen_ns: u64) -> Vec<(usize, bool)> {
+        let shared = |(worked, is_busy)| ([worked / 2, worked - worked / 2], is_busy);
+        reported_of(&windows.iter().map(|window| window.map(shared)).collect::<Vec<_>>(), frozen_ns)
+    }
+
+    /// The same of processes of which each works so many ticks.
+    fn reported_of<const PROCESSES: usize>(
+        windows: &[Option<([u64; PROCESSES], bool)>],
+        frozen_ns: u64,
+    ) -> Vec<(usize, bool)> {
         let mut watch = IdleWatch::from(10_000, 0);
         assert_eq!(watch.due_ns(), SECOND_NS);
-        let (mut ticks, mut reports) = (0, Vec::new());
+        let (mut ticks, mut reports) = ([0; PROCESSES], Vec::new());
         for (at, window) in windows.iter().enumerate() {
             let now_ns = at as u64 * SECOND_NS;
             let sample = window.map(|(worked, is_busy)| {
-                ticks += worked;
-                Sample { at_ns: now_ns, frozen_ns: at as u64 * frozen_ns, ticks, processes: 2, is_busy }
+                ticks.iter_mut().zip(worked).for_each(|(ticks, worked)| *ticks += worked);
+                let ticks = (1..).map(|pid| (pid, 7)).zip(ticks).collect();
+                Sample { at_ns: now_ns, frozen_ns: at as u64 * frozen_ns, ticks, is_busy }
             });
             reports.extend(watch.take(sample, now_ns).map(|idle| (at, idle)));
         }
         reports
+    }
+
+    /// A hundredth of a core for each of so many is more than the one that computes can have.
+    #[test]
+    fn idle_is_not_reported_where_one_of_many_processes_computes() {
+        let with = |ticks: u64| {
+            let mut processes = [0; 120];
+            processes[77] = ticks;
+            reported_of(&[Some((processes, false)); 30], 0)
+        };
+        assert_eq!(with(2), [(10, true)], "it wakes up now and then, and its times are rounded");
+        assert_eq!(with(3), []);
+        assert_eq!(with(100), []);
     }
 
     #[test]
