@@ -456,7 +456,8 @@ mod tests {
         let listener = bind(name.as_bytes()).unwrap();
         let list = sockets();
         assert!(list.lines().any(|line| line.ends_with(&format!("@{name}"))), "{list}");
-        assert_eq!(census(own + 1).listeners(&list), BTreeSet::from([own]));
+        // This list is the machine's: other users may have daemons on it.
+        assert!(census(own + 1).listeners(&list).contains(&own), "{list}");
         assert!(!is_hidden(rustix::process::getpid()), "it is seen");
         drop((rubbish, listener));
     }
