@@ -1,14 +1,15 @@
 // All PEs sleep for most of the time, and none of them for ever: a flag goes round and all want one lock,
-// through a network that loses most datagrams.
+// through a network that loses most datagrams. Argument: rounds.
 #include "check.h"
 
-int main(void) {
+int main(int argc, char **argv) {
+    long rounds = atol(argv[argc - 1]);
     shmem_init();
     int me = shmem_my_pe(), pes = shmem_n_pes();
     long *flag = shmem_calloc(1, sizeof *flag), *lock = shmem_calloc(1, sizeof *lock);
     long *sum = shmem_calloc(1, sizeof *sum);
     shmem_barrier_all();
-    for (long round = 1; round <= 6; round++) {
+    for (long round = 1; round <= rounds; round++) {
         if (me == 0)
             shmem_long_p(flag, round, 1 % pes);
         shmem_long_wait_until(flag, SHMEM_CMP_EQ, round);
@@ -20,6 +21,6 @@ int main(void) {
     }
     shmem_barrier_all();
     if (me == 0)
-        CHECK(*sum == 6L * pes);
+        CHECK(*sum == rounds * pes);
     return finish("patience");
 }
