@@ -493,7 +493,9 @@ fn ps_filters_by_user_state_and_name() {
     is_over(&cluster, 2);
     await_that("it runs", || cluster.job(1).contains("\"running\""));
     let jobs = |words: &[&str]| -> Vec<String> {
-        ps(words).lines().skip(1).filter_map(|row| row.split_whitespace().next().map(str::to_owned)).collect()
+        let text = ps(words);
+        let own = text.lines().skip(1).filter(is_own);
+        own.filter_map(|row| row.split_whitespace().next().map(str::to_owned)).collect()
     };
     for (words, listed) in [
         (&[][..], &["1"][..]),

@@ -214,6 +214,8 @@ fn far_line_that_is_silent_loses_and_doubles_no_output() {
     let mut front = Running::start_command(command.env("TUTTI_LINE_SILENCE", "2"));
     // In the middle of a piece of output.
     front.await_line("1");
+    // Output may pass before the script has written down whom it has begun.
+    await_that("both carriers are noted", || far.lines().len() == 2);
     std::fs::write(&silent, "").expect("a file");
     let carriers = Carriers::stop(far.lines());
     let before = tries();

@@ -280,8 +280,10 @@ fn status_and_event_log_name_the_cause_of_the_end() {
     let fifth = start(5);
     kill(cluster.daemon(1));
     said(5, "node node1 does not answer any more, its ranks are lost; the job is ended");
-    // A job of that node alone goes on without its daemon.
-    fifth.mark.processes().into_iter().for_each(kill);
+    // A job of that node alone goes on without its daemon. With its starter its rank ends.
+    let starter = fifth.mark.processes().into_iter().find(|pid| is_starter(*pid));
+    kill(starter.expect("its starter"));
+    fifth.mark.assert_nothing_left();
 }
 
 #[test]

@@ -260,8 +260,9 @@ fn job_of_mpiexec_beside_a_cluster_has_its_number_from_its_start() {
     mpiexec.env_remove("TUTTI_DAEMON").env("TUTTI_DIR", kept.folder("run")).current_dir(kept.folder("."));
     let mut mpiexec = mpiexec.spawn().expect("mpiexec");
     await_that("it takes part", || kept.tutti(&["ps"]).stdout.contains("beside"));
-    let number = std::fs::read_to_string(kept.folder("number")).expect("its file");
-    assert_eq!(number, "2\n");
+    // Its rank begins meanwhile.
+    await_that("it has written its number", || kept.read("number").ends_with('\n'));
+    assert_eq!(kept.read("number"), "2\n");
     let rows = kept.tutti(&["ps", "--json"]).expect_success().stdout;
     let rows: serde_json::Value = serde_json::from_str(&rows).expect("JSON");
     let row = rows.as_array().expect("a list").iter().find(|row| row["name"] == "beside");

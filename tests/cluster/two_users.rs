@@ -1,6 +1,8 @@
 //! Two users on one machine, neither of them root: each has a daemon of his own, both work, and neither can
 //! do anything to the other.
 
+use std::os::unix::fs::MetadataExt;
+
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_tests::run;
 use tutti_tests::users::{Users, daemons};
@@ -163,7 +165,10 @@ fn users_foreign_folders_are_refused_in_one_line() {
     let place = users.folder(stranger);
     let words = ["--listen", "127.0.0.1:0", "--dir", &place.display().to_string()];
     let mut daemon = users.command(stranger, "tuttid", &words).spawn().expect("tuttid");
-    await_that("it lives", || place.join("tuttid.sock").exists());
+    // The socket is there a moment before everybody may use it.
+    await_that("everybody may ask it", || {
+        place.join("tuttid.sock").metadata().is_ok_and(|socket| socket.mode() & 0o777 == 0o666)
+    });
     let at_his = |name: &str, words: &[&str]| {
         let mut command = users.command(user, name, words);
         command.env("TUTTI_DIR", &place);
