@@ -1,7 +1,10 @@
 //! Clients that lend the jobs of their services the rest of their own turns.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::Path;
 
+use rustix::fs::{CWD, Mode, mkfifoat};
 use tutti_testkit::{Need, has_command};
 use tutti_tests::{Scratch, compile_with};
 
@@ -33,19 +36,24 @@ impl Lending {
         let program = compile_with("tutticxx", "tests/gang/programs/lending.cpp", scratch.path());
         let program = program.to_string_lossy();
         let service = format!("{name}-{}", std::process::id());
-        let mut server = cluster.start(&["run", "-n", "1", &program, "serve", &service]);
+        let pipe = scratch.path().join("begin");
+        mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).expect("a pipe");
+        let mut begin = OpenOptions::new().read(true).write(true).open(&pipe).expect("the pipe");
+        let mut server =
+            cluster.start(&["run", "-n", "1", &program, "serve", &service, &pipe.to_string_lossy()]);
         server.await_line("lending: serving");
         let folder = scratch.path().to_string_lossy().into_owned();
         let words = ["run", "-n", "1", &program, "ask", &service, &folder, calls, BETWEEN];
         let mut client = cluster.start(&words);
-        client.await_line("lending: works");
+        // The server sleeps until its worker is told to begin: the turn is the client's.
+        client.await_line("lending: computes");
         let turns = Turns::of(&[&server, &client])?;
-        // Whoever has the turn by now: after this it is the client's, which does not sleep.
+        begin.write_all(b"\n").expect("the pipe");
+        await_that("the worker begins", || rustix::io::ioctl_fionread(&begin) == Ok(0));
+        // If it has got a turn by now, this ends it.
         cluster.tutti(&["suspend", "1"]).expect_success();
         await_that("the server stands still", || turns.is_frozen(0));
-        let mut both = Lending { cluster, scratch, server, client, turns };
-        both.tell("compute");
-        both.client.await_line("lending: computes");
+        let both = Lending { cluster, scratch, server, client, turns };
         both.cluster.tutti(&["resume", "1"]).expect_success();
         Some(both)
     }

@@ -1,8 +1,8 @@
 // tutti.hpp: a service whose process works, and a client that computes between its calls.
-// "serve NAME": serves; from the first call of "work" on a thread of it computes for ever.
-// "ask NAME FOLDER CALLS US": has it work, computes until FOLDER/compute and FOLDER/call are there, calls so
-// often with so much computing in between, and says how long the calls took; makes FOLDER/answered, computes
-// until FOLDER/end is there, stops the service and makes FOLDER/ended.
+// "serve NAME PIPE": serves; when a byte has come from the pipe a thread of it computes for ever.
+// "ask NAME FOLDER CALLS US": calls once, computes until FOLDER/call is there, calls so often with so much
+// computing in between, and says how long the calls took; makes FOLDER/answered, computes until FOLDER/end is
+// there, stops the service and makes FOLDER/ended.
 // "ring NAME OTHER": serves a function that calls the same one of OTHER. "poke NAME": calls it.
 // "work SECONDS": computes for so long, or until it is interrupted.
 // All but those of the ring say at their end how much of the time they have had.
@@ -40,24 +40,19 @@ static void say(const std::string &line)
     std::fflush(stdout);
 }
 
-static int serve(const std::string &name)
+static int serve(const std::string &name, const std::string &pipe)
 {
-    std::atomic<bool> works = false, ends = false;
-    std::thread worker([&works, &ends] {
-        works.wait(false);
+    std::atomic<bool> ends = false;
+    std::thread worker([&pipe, &ends] {
+        std::ifstream(pipe).get();
         while (!ends) compute(0.001);
     });
     tutti::service service(name);
-    service.add("work", [&works] {
-        works = true;
-        works.notify_all();
-    });
     service.add("add", [](long one, long other) { return one + other; });
     service.add("stop", [&service] { service.stop(); });
     say("lending: serving");
     service.serve();
-    ends = works = true;
-    works.notify_all();
+    ends = true;
     worker.join();
     return 0;
 }
@@ -65,9 +60,7 @@ static int serve(const std::string &name)
 static int ask(const std::string &name, const std::filesystem::path &folder, long calls, double between)
 {
     const tutti::client service(name);
-    service.call("work");
-    say("lending: works");
-    while (!std::filesystem::exists(folder / "compute")) compute(0.001);
+    service.call<long>("add", 1L, 1L);
     // Whoever looks for sleepers sees by then that this is none.
     compute(0.5);
     say("lending: computes");
@@ -117,7 +110,7 @@ int main(int argc, char **argv)
     const std::string what = argc > 2 ? argv[1] : "";
     if (what == "poke") tutti::client(argv[2]).call("poke");
     const double began = seconds(CLOCK_MONOTONIC);
-    const int status = what == "serve"             ? serve(argv[2])
+    const int status = what == "serve" && argc > 3 ? serve(argv[2], argv[3])
                        : what == "work"             ? work(std::atof(argv[2]))
                        : what == "ring" && argc > 3 ? ring(argv[2], argv[3])
                        : what == "ask" && argc > 5 ? ask(argv[2], argv[3], std::atol(argv[4]), 1e-6 * std::atof(argv[5]))
