@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tutti_testkit::{Need, skip};
 
-use crate::harness::{Running, cgroup_of};
+use crate::harness::{Running, await_that, cgroup_of};
 
 /// Jobs whose turns are counted.
 pub struct Turns {
@@ -15,14 +15,20 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Of these jobs, whose ranks run; none where no cgroup can be made, which is said in a line.
+    /// Of these jobs, whose ranks run or will soon; none where no cgroup can be made, with a line.
+    #[track_caller]
     pub fn of(jobs: &[&Running]) -> Option<Self> {
-        let groups: Vec<_> = jobs.iter().map(|job| groups(job)).collect();
-        if groups.iter().any(BTreeSet::is_empty) {
+        if !tutti_os::cgroup::ability().freezes {
             skip(Need::Cgroup, "no cgroup can be made here");
             return None;
         }
-        Some(Turns { jobs: groups.into_iter().map(|groups| (groups, false)).collect(), seen: 0 })
+        // A job has other processes before it has ranks.
+        let mut all = Vec::new();
+        await_that("each job has a rank in a cgroup", || {
+            all = jobs.iter().map(|job| groups(job)).collect();
+            !all.iter().any(BTreeSet::is_empty)
+        });
+        Some(Turns { jobs: all.into_iter().map(|groups| (groups, false)).collect(), seen: 0 })
     }
 
     /// Looks once.
