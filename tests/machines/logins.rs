@@ -29,6 +29,8 @@ fn machines_login_lands_in_the_job_of_its_user_or_is_refused() {
     assert_refused(&machines, 0, session, none);
     machines.tutti(0, &["submit", "-H", "node0:1", "-n", "1", "sleep", "1000"]).expect_success();
     await_that("its job runs", || login(&machines, 0, account, "true").status.success());
+    // A part has a cgroup before its rank executes its program.
+    await_that("its rank is there", || machines.lab.node(0).sh("pidof sleep").status.success());
 
     assert_refused(&machines, 1, account, none);
     assert_refused(&machines, 0, ("bob", "account"), "bob has no job on this node");
