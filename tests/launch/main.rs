@@ -10,6 +10,7 @@ mod filters;
 mod harness;
 mod inherited;
 mod last_words;
+mod lost_output;
 mod manual;
 mod namespaces;
 mod nodes;

@@ -9,7 +9,7 @@ use tutti_client::filter::Filter;
 use tutti_client::job_name::JobName;
 use tutti_client::{at, states};
 use tutti_os::stderr::print_line;
-use tutti_protocol::daemon_options::complaint;
+use tutti_protocol::daemon_options::{complaint, print_asked};
 
 use crate::cluster::{Control, Request};
 use crate::completion::{self, Completed, Shell};
@@ -375,12 +375,10 @@ pub fn run(name: &str, arguments: Vec<OsString>) -> ExitCode {
     let command = match Line::try_parse_from(words) {
         Ok(line) => line.command,
         Err(error) => {
-            if error.use_stderr() {
-                print_line(format_args!("tutti {name}: {}", complaint(&error)));
-            } else {
-                // A reader that has gone wants no more of it.
-                let _ = error.print();
+            if !error.use_stderr() {
+                return print_asked(&error);
             }
+            print_line(format_args!("tutti {name}: {}", complaint(&error)));
             return ExitCode::from(error.exit_code() as u8);
         }
     };

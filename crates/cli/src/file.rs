@@ -134,11 +134,7 @@ fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
 fn put(number: RawFd, bytes: &[u8]) -> io::Result<()> {
     match number {
         0 => File::from(rustix::stdio::stdin().try_clone_to_owned()?).write_all(bytes),
-        1 => {
-            let mut out = io::stdout().lock();
-            out.write_all(bytes)?;
-            out.flush()
-        }
+        1 => tutti_os::stdout::write(bytes),
         2 => io::stderr().write_all(bytes),
         _ => File::from(tutti_os::take_descriptor(number)?).write_all(bytes),
     }

@@ -68,6 +68,7 @@ fn main() -> ExitCode {
 #[inline(never)]
 fn run() -> ExitCode {
     tutti_os::settle_signals();
+    tutti_os::settle_stdout();
     // A file that gets too long is as a full disk: an error is printed, and no partial file stays.
     tutti_os::ignore_signal(Signal::XFSZ.as_raw());
     let mut arguments = std::env::args_os();

@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
+use tutti_os::stdout;
 use tutti_protocol::output::{Output, expand, is_of_ranks, is_of_tasks};
 
 use crate::cluster::JobRow;
@@ -132,12 +133,12 @@ impl Reader {
         is_it.then(|| paths.iter().map(opened).collect()).flatten().map(|files| Reader { files })
     }
 
-    /// Copies what has not been read yet. `false`: stdout is closed.
+    /// Copies what has not been read yet. `false`: not all of it can be written.
     ///
     /// # Errors
     /// When a file cannot be read; a text for the user.
     pub fn copy(&mut self) -> Result<bool, String> {
-        let (mut out, mut errors) = (io::stdout().lock(), io::stderr().lock());
+        let mut errors = io::stderr().lock();
         let mut bytes = vec![0; 256 << 10];
         for (file, kind) in &mut self.files {
             loop {
@@ -147,7 +148,7 @@ impl Reader {
                     break;
                 }
                 let written = match kind {
-                    Kind::Output => out.write_all(&bytes[..read]),
+                    Kind::Output => stdout::write(&bytes[..read]).inspect_err(stdout::report),
                     Kind::Errors => errors.write_all(&bytes[..read]),
                 };
                 if written.is_err() {
@@ -155,7 +156,7 @@ impl Reader {
                 }
             }
         }
-        Ok(out.flush().is_ok())
+        Ok(true)
     }
 }
 

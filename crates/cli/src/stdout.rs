@@ -1,6 +1,5 @@
 //! The text that a command prints to stdout at once.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use tutti_os::stderr::print_line;
@@ -13,9 +12,5 @@ pub fn print(text: Option<String>, otherwise: &str) -> ExitCode {
         print_line(format_args!("tutti: {otherwise}"));
         return ExitCode::from(USAGE);
     };
-    // A reader that has gone wants no more of it.
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+    if tutti_os::stdout::print(&text) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

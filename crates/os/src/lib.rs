@@ -14,6 +14,7 @@
 //! | [`rtnetlink`] | interfaces, bridges, cables and addresses |
 //! | [`random`] | random bytes |
 //! | [`stderr`] | lines for people |
+//! | [`stdout`] | texts of commands |
 //! | [`rtkit`] | real time from RealtimeKit, over D-Bus |
 //! | `sys` | the system calls that need `unsafe`: signals, fork, priority, identity; all others are safe Rust on `rustix` |
 #![deny(unsafe_code)]
@@ -35,6 +36,7 @@ pub mod session;
 pub mod slurm;
 pub mod stat;
 pub mod stderr;
+pub mod stdout;
 mod sys;
 
 pub use look::look;
@@ -43,7 +45,7 @@ pub use sys::{
     become_this_user, bind, close_inherited_on_exec, enter_mount_namespace, fork_helper, fork_rank,
     fork_sibling, fork_starter, give_memory_back, handle_trapped_calls, hide_process, ignore_signal,
     io_priority, kernel, leave_network_namespace, mount_fuse, mount_memory, namespace_owner, peer_groups,
-    peer_pidfd, prefer_this_thread, raise_default, settle_signals, signal_name, take_descriptor,
-    take_refused_call, take_stdin, take_stdout, unblock_signals, unmount, used_by_children,
+    peer_pidfd, prefer_this_thread, raise_default, settle_signals, settle_stdout, signal_name,
+    take_descriptor, take_refused_call, take_stdin, take_stdout, unblock_signals, unmount, used_by_children,
     with_file_rights_of, without_signals,
 };

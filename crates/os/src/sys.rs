@@ -8,6 +8,7 @@ use std::ffi::{CStr, c_int};
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 mod caller;
 mod calls;
@@ -217,6 +218,30 @@ pub fn take_stdout() -> io::Result<OwnedFd> {
     let null = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty())?;
     rustix::stdio::dup2_stdout(&null)?;
     Ok(taken)
+}
+
+/// Whether this process was started without a standard output. Written once, before `main`.
+static HAS_NO_STDOUT: AtomicBool = AtomicBool::new(false);
+
+/// Called in front of the standard library's own begin, which puts /dev/null in the place of what is closed.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE_STDOUT: extern "C" fn() = note_stdout;
+
+extern "C" fn note_stdout() {
+    // SAFETY: a plain system call.
+    let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;
+    HAS_NO_STDOUT.store(is_closed, Ordering::Relaxed);
+}
+
+/// Lets a standard output that this program was started without refuse what is written to it. Called at the
+/// begin, by programs whose output is wanted.
+pub fn settle_stdout() {
+    if HAS_NO_STDOUT.load(Ordering::Relaxed) {
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+        let null = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty());
+        let _ = null.and_then(|null| rustix::stdio::dup2_stdout(&null));
+    }
 }
 
 /// Name and description of a signal, e.g. `Segmentation fault`.

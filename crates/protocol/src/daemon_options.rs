@@ -1,11 +1,14 @@
 //! The command line of `tuttid`; its manual page is made from it.
 
+use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 use tutti_os::stderr::escape_control;
+use tutti_os::stdout;
 pub use tutti_sched::Policy;
 
 use crate::gpus::Gpus;
@@ -193,6 +196,18 @@ impl LogLevel {
 /// When there is no such policy; a line for the user.
 pub fn parse_policy(text: &str) -> Result<Policy, &'static str> {
     text.parse()
+}
+
+/// Prints what a command line has asked for in place of a run, such as help; the exit status.
+#[must_use]
+pub fn print_asked(error: &clap::Error) -> ExitCode {
+    tutti_os::settle_stdout();
+    let is_printed = match std::io::stdout().is_terminal() {
+        // With its colours.
+        true => error.print().inspect_err(stdout::report).is_ok(),
+        false => stdout::print(&error.render().to_string()),
+    };
+    if is_printed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Says what is wrong with a command line, in one line.

@@ -36,7 +36,7 @@ use tutti_os::stderr::print_line;
 use tutti_protocol::config::parse::AllKnown;
 use tutti_protocol::config::section::Section;
 use tutti_protocol::config::{self, Origin};
-use tutti_protocol::daemon_options::complaint;
+use tutti_protocol::daemon_options::{complaint, print_asked};
 use tutti_protocol::{paths, sight};
 
 use access::Access;
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     tutti_os::ignore_signal(rustix::process::Signal::XFSZ.as_raw());
     let options = match Options::try_parse() {
         Ok(options) => options,
-        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) if !error.use_stderr() => return print_asked(&error),
         Err(error) => {
             print_line(format_args!("tutti-sight: {}", complaint(&error)));
             return ExitCode::from(error.exit_code() as u8);

@@ -53,6 +53,7 @@ const COMMANDS: [&str; 8] = ["sbatch", "srun", "salloc", "squeue", "sacct", "sca
 
 fn main() -> ExitCode {
     tutti_os::settle_signals();
+    tutti_os::settle_stdout();
     let mut arguments = std::env::args_os();
     let called = arguments.next().unwrap_or_default();
     let name = Path::new(&called).file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -1,6 +1,5 @@
 //! Texts of the commands: one write to stdout, lines to stderr.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use tutti_os::stderr::print_line;
@@ -8,12 +7,7 @@ use tutti_os::stderr::print_line;
 /// Writes a text to stdout at once.
 #[must_use]
 pub fn print(text: &str) -> ExitCode {
-    let mut out = std::io::stdout().lock();
-    // A reader that has gone wants no more of it.
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+    if tutti_os::stdout::print(text) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Writes a line to stderr.

@@ -17,18 +17,17 @@ mod once;
 mod screen;
 mod terminal;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 use tutti_client::top_options::Options;
 use tutti_os::stderr::print_line;
-use tutti_protocol::daemon_options::complaint;
+use tutti_protocol::daemon_options::{complaint, print_asked};
 
-use tutti_client::gather;
 #[cfg(test)]
 use tutti_client::report::Answers;
 use tutti_client::report::{Before, Report};
+use tutti_client::gather;
 
 #[cfg(test)]
 #[path = "../../client/src/report/samples.rs"]
@@ -44,17 +43,14 @@ struct Line {
 
 fn main() -> ExitCode {
     tutti_os::settle_signals();
+    tutti_os::settle_stdout();
     let options = match Line::try_parse() {
         Ok(line) => line.options,
         Err(error) if error.use_stderr() => {
             print_line(format_args!("tutti top: {}", complaint(&error)));
             return ExitCode::from(error.exit_code() as u8);
         }
-        Err(error) => {
-            // A reader that has gone wants no more of it.
-            let _ = error.print();
-            return ExitCode::SUCCESS;
-        }
+        Err(error) => return print_asked(&error),
     };
     match run(&options) {
         Ok(status) => status,
@@ -80,9 +76,5 @@ fn once(options: &Options) -> Result<ExitCode, String> {
         true => format!("{:#}\n", once::json(&answers, &report)),
         false => once::text(&report),
     };
-    // A reader that has gone wants no more of it.
-    Ok(match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    })
+    Ok(if tutti_os::stdout::print(&text) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

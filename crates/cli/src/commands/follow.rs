@@ -7,7 +7,7 @@
 //! | `--json` | a line for each job that is new or different, and one for each that has gone |
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -63,12 +63,9 @@ pub(super) fn run(filter: &Filter, in_json: bool, print: Print) -> Result<ExitCo
             answered = Some(Instant::now());
         }
         let text = if in_json { shown.lines(&answers, filter) } else { shown.table(&answers, filter, print) };
-        let mut stdout = std::io::stdout().lock();
-        // A reader that has gone wants no more of it.
-        if stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_err() {
+        if !tutti_os::stdout::print(&text) {
             return Ok(ExitCode::FAILURE);
         }
-        drop(stdout);
         std::thread::sleep(PAUSE);
     }
 }

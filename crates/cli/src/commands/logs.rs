@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tutti_os::stderr::{escape_control, print_line};
+use tutti_os::stdout;
 use tutti_protocol::wire::{FrameHeader, Kind, Report};
 
 use crate::cluster::{self, Answer, JobId, JobRow, JobState, Request};
@@ -42,7 +43,7 @@ pub(super) fn run(job: JobId, follow: bool) -> Result<ExitCode, String> {
                     continue;
                 }
                 let heading = format!("==> {} <==\n", row.number());
-                if io::stdout().write_all(heading.as_bytes()).is_err() {
+                if !stdout::print(&heading) {
                     return Ok(ExitCode::FAILURE);
                 }
                 if show(row.job, row, false)? != ExitCode::SUCCESS {
@@ -165,12 +166,12 @@ impl Lately {
         Ok(lately)
     }
 
-    /// Prints it. `false`: stdout is closed.
+    /// Prints it. `false`: not all of it can be written.
     fn show(&self) -> bool {
-        let (mut out, mut errors) = (io::stdout().lock(), io::stderr().lock());
+        let mut errors = io::stderr().lock();
         self.frames.iter().all(|(kind, bytes)| match kind {
             Kind::Errors => errors.write_all(bytes).is_ok(),
-            _ => out.write_all(bytes).is_ok(),
+            _ => stdout::write(bytes).inspect_err(stdout::report).is_ok(),
         })
     }
 }

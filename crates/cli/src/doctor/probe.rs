@@ -103,7 +103,7 @@ pub fn run(task: &str) -> Result<(), String> {
 }
 
 fn println_whole(line: &str) -> Result<(), String> {
-    std::io::stdout().lock().write_all(format!("{line}\n").as_bytes()).map_err(|error| error.to_string())
+    tutti_os::stdout::write(format!("{line}\n").as_bytes()).map_err(|error| error.to_string())
 }
 
 /// Finds the daemons without a TCP connection, and those that refuse datagrams.

@@ -22,7 +22,7 @@ use tutti_os::stderr::print_line;
 use tutti_protocol::config::section::Section;
 use tutti_protocol::config::settings::{self, Given};
 use tutti_protocol::config::{Config, Origin, schema};
-use tutti_protocol::daemon_options::{LogLevel, Options, complaint, parse_policy};
+use tutti_protocol::daemon_options::{LogLevel, Options, complaint, parse_policy, print_asked};
 use tutti_protocol::gpus::Gpus;
 use tutti_protocol::{paths, variables};
 
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     let parsed = parsed.and_then(|matches| Ok((Options::from_arg_matches(&matches)?, matches)));
     let (mut options, matches) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) if !error.use_stderr() => return print_asked(&error),
         Err(error) => {
             print_line(format_args!("tuttid: {}", complaint(&error)));
             return ExitCode::from(error.exit_code() as u8);

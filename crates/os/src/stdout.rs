@@ -1,0 +1,49 @@
+//! Text of commands on standard output: all of it is written, or the command says why not and fails.
+//!
+//! The standard library takes a closed standard output for one that takes everything: it opens /dev/null in
+//! its place before `main`, and calls a write that is refused for it a success. So commands write here.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::stdio::stdout;
+
+use crate::stderr::print_line;
+
+/// Prints a text at once; whether all of it is written. If not a line says why, unless the reader has gone:
+/// it wants no more.
+#[must_use]
+pub fn print(text: &str) -> bool {
+    write(text.as_bytes()).map_err(|error| report(&error)).is_ok()
+}
+
+/// Writes all of the bytes.
+///
+/// # Errors
+/// The kernel's; [`report`] says it.
+pub fn write(mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(stdout(), bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            // The other end of what we share with our parent may not wait; this command does.
+            Err(Errno::AGAIN) => match poll(&mut [PollFd::new(&stdout(), PollFlags::OUT)], None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            },
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Prints the line about text that standard output did not take.
+pub fn report(error: &io::Error) {
+    if error.kind() != ErrorKind::BrokenPipe {
+        let called = std::env::args_os().next().unwrap_or_default();
+        let name = Path::new(&called).file_name().unwrap_or_default().to_string_lossy();
+        print_line(format_args!("{name}: cannot write to standard output: {error}"));
+    }
+}
