@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
 use rustix::fs::OFlags;
-use tutti_tests::program;
+use tutti_tests::{Scratch, compile, program};
 
 use crate::harness::{LIMIT, await_that, mpiexec_path, run};
 
@@ -93,6 +93,23 @@ fn job_that_writes_to_a_closed_stdout_is_ended_with_one_line() {
         let line = "mpiexec: cannot write the job's output to standard output: Bad file descriptor; the job is ended\n";
         assert_eq!(ran.stderr, line);
         run(without_stdout("mpiexec", ranks).arg("true")).expect_success();
+    }
+}
+
+#[test]
+fn output_of_a_rank_without_streams_reaches_nothing_of_the_job() {
+    let scratch = Scratch::new("launch-closed-streams");
+    let path = compile("tests/launch/programs/closed_streams.c", scratch.path());
+    let (path, mpiexec) = (path.display(), mpiexec_path());
+    for (closed, numbers) in
+        [(">&-", "1"), ("<&-", "0"), ("2>&-", "2"), ("<&- >&-", "0 1"), ("<&- >&- 2>&-", "0 1 2")]
+    {
+        let script = format!("exec {path} {numbers} {closed}");
+        for ranks in [&["-n", "2"][..], &["--virtual-nodes", "2", "-n", "2"]] {
+            let mut command = Command::new(&mpiexec);
+            let ran = run(command.env("TUTTI_DAEMON", "none").args(ranks).args(["sh", "-c", &script]));
+            assert_eq!((ran.code(), ran.stdout.as_str()), (0, ""), "{closed}: {ran}");
+        }
     }
 }
 

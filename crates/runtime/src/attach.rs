@@ -152,6 +152,7 @@ pub fn note_face(face: Face) {
 /// # Errors
 /// When there is a ticket but the place cannot be had.
 pub fn attach() -> Result<Place, AttachError> {
+    stdio::occupy_closed();
     let Ok(text) = std::env::var(TICKET_VARIABLE) else {
         refuse_foreign_launcher()?;
         return singleton(None);

@@ -15,6 +15,22 @@ unsafe extern "C" {
     fn __flbf(stream: *mut libc::FILE) -> c_int;
 }
 
+/// Fills the places of standard input, output and error that the program was started without: a socket or
+/// the segment of the job would get such a number, and then what the program prints. What is put there
+/// refuses all, as a closed descriptor does.
+pub(crate) fn occupy_closed() {
+    let places = [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO];
+    for place in places {
+        let refusing = if place == libc::STDIN_FILENO { libc::O_WRONLY } else { libc::O_RDONLY };
+        // SAFETY: plain system calls; the lowest free number is this one, as those below it are taken by now.
+        unsafe {
+            if libc::fcntl(place, libc::F_GETFD) < 0 {
+                libc::open(c"/dev/null".as_ptr(), refusing);
+            }
+        }
+    }
+}
+
 /// Writes each line of standard output when it is complete, from now on: unless the program has chosen a
 /// buffer, or another thread holds the stream.
 pub(crate) fn write_by_lines() {
