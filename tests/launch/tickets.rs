@@ -1,6 +1,11 @@
 //! A ticket makes one process the rank, wherever it stands below wrappers.
 
-use crate::harness::{RANK, mpiexec};
+use std::os::unix::fs::PermissionsExt;
+
+use tutti_tests::users::Users;
+use tutti_tests::{Scratch, compile, program};
+
+use crate::harness::{RANK, mpiexec, run};
 
 #[test]
 fn ticket_is_redeemed_once() {
@@ -64,4 +69,33 @@ fn ranks_have_their_identity_before_init() {
     let expected: Vec<String> =
         (0..3).map(|rank| format!("{}3 3 3 3 3 3", format!("{rank} ").repeat(6))).collect();
     assert_eq!(lines, expected);
+}
+
+/// `sudo -u`, `su` and the like in front of a rank: its line names the two users, and what to do.
+#[test]
+fn rank_that_a_wrapper_moves_to_another_user_says_so() {
+    let Some(users) = Users::new("launch-moved", 2) else { return };
+    let [first, second] = *users.uids() else { unreachable!("two were asked for") };
+    let scratch = Scratch::new("launch-moved-programs");
+    let hello = users.reachable(&compile("examples/hello.c", scratch.path()));
+    let libraries = format!("LD_LIBRARY_PATH={}", users.programs().join("lib").display());
+    // As sudo, it is root's for everybody.
+    let found = std::env::var("PATH").expect("a path");
+    let setpriv = found.split(':').map(|folder| std::path::Path::new(folder).join("setpriv"));
+    let wrapper =
+        users.reachable(&setpriv.filter(|path| path.is_file()).next().expect("setpriv of util-linux"));
+    std::fs::set_permissions(&wrapper, PermissionsExt::from_mode(0o4755)).expect("it is ours");
+    for (from, to) in [(0, second), (first, second), (first, 0)] {
+        let mut mpiexec = match from {
+            0 => program("mpiexec"),
+            _ => users.command(from, "mpiexec", &[]),
+        };
+        mpiexec.env("TUTTI_DAEMON", "none").args(["-n", "2"]).arg(&wrapper);
+        mpiexec.args(["--reuid", &to.to_string(), "--clear-groups", "env", &libraries]).arg(&hello);
+        let ran = run(&mut mpiexec);
+        let cause = format!("this process runs as uid {to}, its job's starter as uid {from}: sudo, su, ");
+        assert!(ran.code() != 0 && ran.stderr.contains(&cause), "{ran}");
+        assert!(ran.stderr.contains("start mpiexec itself as the user that the program needs"), "{ran}");
+        assert!(!ran.stderr.contains("namespace"), "{ran}");
+    }
 }

@@ -79,6 +79,17 @@ pub enum AttachError {
         /// The starter's reason.
         reason: &'static str,
     },
+    /// The starter is another user's.
+    #[error(
+        "this process runs as uid {own}, its job's starter as uid {starter}: sudo, su, setpriv or a setuid program has changed the \
+         user (or another user has its name); start mpiexec itself as the user that the program needs (sudo -u USER mpiexec ...)"
+    )]
+    OtherUser {
+        /// Effective user of this process.
+        own: u32,
+        /// User of the starter, as this process sees it.
+        starter: u32,
+    },
     /// Another MPI's launcher has started us as one of several.
     #[error(
         "started by {launcher} ({size_variable}={ranks}) but linked with Tutti, so {ranks} worlds of size 1 would run; type `mpiexec -n {ranks} PROGRAM` in its place (Tutti's, also inside a Slurm allocation), or set TUTTI_SINGLETON=1 if that is what you want"
@@ -170,7 +181,10 @@ pub fn attach() -> Result<Place, AttachError> {
             ticket.rank,
             std::process::id()
         ))),
-        Some(Welcome::Refused) => refused("wrong secret or another user"),
+        Some(Welcome::Refused) => {
+            starter.check_user(|_| false)?;
+            refused("wrong secret or another user")
+        }
         Some(Welcome::OtherProtocol) => {
             refused("mpiexec and libtutti are of different versions; use those of one installation")
         }
@@ -332,19 +346,31 @@ impl Starter {
         let failed = |action| move |source| AttachError::Starter { action, source };
         let socket = local_socket::connect(&ticket.socket).map_err(failed("reach"))?;
         let starter = Starter { socket, answers: Mutex::default() };
-        // Anybody may take the name of a starter that is gone.
-        // SAFETY: a plain system call.
-        let own = unsafe { libc::geteuid() };
-        if !starter.peer().is_some_and(|peer| peer.uid == own || peer.uid == 0) {
-            let stranger = io::Error::new(io::ErrorKind::PermissionDenied, "another user has its name");
-            return Err(failed("reach")(stranger));
-        }
+        // Anybody may take the name of a starter that is gone; root's starter judges by itself.
+        starter.check_user(|uid| uid == 0)?;
+        // A starter that refuses a stranger may have closed the connection before it is read.
+        let cause = |action| {
+            let starter = &starter;
+            move |source| starter.check_user(|_| false).err().unwrap_or_else(|| failed(action)(source))
+        };
         let face = if IS_MPICH.load(Ordering::Relaxed) { Face::Mpich } else { Face::Own };
         starter
             .send(&Attach { rank: ticket.rank, secret: ticket.secret, face }.encode())
-            .map_err(failed("write to"))?;
-        let (welcome, gifts) = starter.receive_welcome().map_err(failed("hear from"))?;
+            .map_err(cause("write to"))?;
+        let (welcome, gifts) = starter.receive_welcome().map_err(cause("hear from"))?;
         Ok((starter, welcome, gifts))
+    }
+
+    /// Looks that the starter is of the user of this process, or of one that is trusted.
+    fn check_user(&self, is_trusted: impl Fn(u32) -> bool) -> Result<(), AttachError> {
+        let failed = |source| AttachError::Starter { action: "reach", source };
+        let peer = local_socket::peer(self.socket.as_fd()).map_err(failed)?;
+        // SAFETY: a plain system call.
+        let own = unsafe { libc::geteuid() };
+        if peer.uid == own || is_trusted(peer.uid) {
+            return Ok(());
+        }
+        Err(AttachError::OtherUser { own, starter: peer.uid })
     }
 
     /// Pid of the starter in the namespace of this process; none where it is not seen from here.
