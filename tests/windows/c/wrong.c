@@ -47,6 +47,11 @@ static void wrong_memory(int other)
     EXPECT(MPI_Put(memory + page, 64, MPI_CHAR, other, 0, 64, MPI_CHAR, own), MPI_ERR_BUFFER);
     EXPECT(MPI_Put(memory + page - 32, 64, MPI_CHAR, other, 0, 64, MPI_CHAR, own), MPI_ERR_BUFFER);
     EXPECT(MPI_Get(fixed, 64, MPI_CHAR, other, 0, 64, MPI_CHAR, own), MPI_ERR_BUFFER);
+    int *bad = (int *)(memory + page), *zero = (int *)good, *one = zero + 1;
+    EXPECT(MPI_Compare_and_swap(one, zero, bad, MPI_INT, other, 0, own), MPI_ERR_BUFFER);
+    EXPECT(MPI_Compare_and_swap(bad, zero, zero + 2, MPI_INT, other, 0, own), MPI_ERR_BUFFER);
+    EXPECT(MPI_Compare_and_swap(one, zero, fixed, MPI_INT, other, 0, own), MPI_ERR_BUFFER);
+    EXPECT(MPI_Compare_and_swap(one, zero, zero + 2, MPI_INT, other, 0, read_only), MPI_ERR_RMA_RANGE);
     EXPECT(MPI_Put(good, 64, MPI_CHAR, other, 0, 64, MPI_CHAR, read_only), MPI_ERR_RMA_RANGE);
     EXPECT(MPI_Get(good, 64, MPI_CHAR, other, 0, 64, MPI_CHAR, read_only), MPI_SUCCESS);
     MPI_Win_unlock_all(own), MPI_Win_unlock_all(read_only);

@@ -81,20 +81,30 @@ fn fault(fault: Fault) -> Error {
     }
 }
 
-/// The same of a copy that also accesses the origin's buffer, which may be what is wrong.
+/// The same of a copy that also accesses memory of the origin's, which may be what is wrong: the names of
+/// such arguments, their memory, and what is done to it.
 #[cold]
-fn copy_fault(found: Fault, origin: &Buffer, access: Access) -> Error {
+fn copy_fault(found: Fault, own: &[(&str, *const u8, usize, Access)]) -> Error {
     let is_bad = matches!(&found, Fault::Kernel(error) if error.raw_os_error() == Some(libc::EFAULT));
-    let Buffer { at, bytes, ref map } = *origin;
-    if is_bad && map.is_none() && !may_access(at, bytes, access) {
-        let right = if access == Access::Read { "read" } else { "written" };
-        let text = format_args!(
-            "of the {bytes} bytes at origin_addr, {at:p}, some are no memory that may be {right}: is the address or \
-             the count wrong?"
-        );
-        return Error::new(MPI_ERR_BUFFER, text);
-    }
-    fault(found)
+    let mut own = own.iter().filter(|_| is_bad);
+    let Some((name, at, bytes, access)) =
+        own.find(|(_, at, bytes, access)| !may_access(*at, *bytes, *access))
+    else {
+        return fault(found);
+    };
+    let right = if *access == Access::Read { "read" } else { "written" };
+    let text = format_args!(
+        "of the {bytes} bytes at {name}, {at:p}, some are no memory that may be {right}: is the address or the \
+         count wrong?"
+    );
+    Error::new(MPI_ERR_BUFFER, text)
+}
+
+/// The same of a put or get. Data with gaps go through memory of the library's.
+#[cold]
+fn transfer_fault(found: Fault, origin: &Buffer, access: Access) -> Error {
+    let own = [("origin_addr", origin.at.cast_const(), origin.bytes, access)];
+    copy_fault(found, if origin.map.is_none() { &own } else { &[] })
 }
 
 /// Writes data to the target (12.3.1).
@@ -133,7 +143,7 @@ pub unsafe fn put_noted(
     unsafe {
         match place.part.put(&data, &origin) {
             Err(Fault::OtherNode) => other_nodes::put_to_node(call, win, target.rank, &data, origin, note),
-            done => done.map(|()| false).map_err(|fault| copy_fault(fault, &origin, Access::Read)),
+            done => done.map(|()| false).map_err(|fault| transfer_fault(fault, &origin, Access::Read)),
         }
     }
 }
@@ -174,7 +184,7 @@ pub unsafe fn get_noted(
     unsafe {
         match place.part.get(&data, &origin) {
             Err(Fault::OtherNode) => other_nodes::get_from_node(call, win, target.rank, &data, origin, note),
-            done => done.map(|()| false).map_err(|fault| copy_fault(fault, &origin, Access::Write)),
+            done => done.map(|()| false).map_err(|fault| transfer_fault(fault, &origin, Access::Write)),
         }
     }
 }
@@ -441,7 +451,11 @@ pub unsafe fn compare_and_swap(
             let at = (place.offset as u64, element.bytes());
             other_nodes::swap_on_node(call, win, target.rank, at, [compare, origin, result])
         },
-        done => done.map_err(fault),
+        done => done.map_err(|found| {
+            let bytes = element.bytes();
+            let written = ("result_addr", result.cast_const(), bytes, Access::Write);
+            copy_fault(found, &[written, ("origin_addr", origin, bytes, Access::Read)])
+        }),
     }
 }
 
