@@ -381,6 +381,19 @@ fn spawn_uses_the_room_of_ranks_that_have_ended_again() {
     assert_eq!((&*ran.stdout, &*ran.stderr), ("spawn is right\n", ""), "{ran}");
 }
 
+/// A place is free as soon as nothing names the rank that has ended, also for a rank that waits meanwhile.
+#[test]
+fn spawn_uses_the_room_of_a_rank_whose_last_message_has_been_received() {
+    let scratch = Scratch::new("processes-forgotten");
+    let forgotten = compile("tests/processes/programs/forgotten.c", scratch.path());
+    for (nodes, universe, children) in [("1", "3", "1"), ("2", "4", "2")] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", "2", "--virtual-nodes", nodes, "--universe", universe]);
+        let ran = run(mpiexec.arg(&forgotten).arg(children), LIMIT).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("forgotten is right\n", ""), "{nodes} nodes: {ran}");
+    }
+}
+
 #[test]
 fn spawn_goes_on_after_the_kernel_has_refused_a_process() {
     let Some(users) = Users::new("tutti-spawn-refused", 1) else { return };

@@ -24,7 +24,7 @@ use crate::collective::state::Call;
 use crate::collective::state::HasCollectives;
 use crate::comm::HasComms;
 use crate::datatype::HasTypes;
-use crate::engine::Engine;
+use crate::engine::{Engine, Left};
 use crate::errhandler;
 use crate::error::{Result, check};
 use crate::file::HasFiles;
@@ -500,20 +500,29 @@ fn check_own(call: &impl HasComms, handle: MPI_Comm) -> Result<()> {
     })
 }
 
-/// Forgets the ranks that have left and that nothing here names ([`super::reuse`]).
+/// Forgets the ranks that have left and that nothing here names ([`super::reuse`]). What frees a communicator
+/// or group looks again by itself, a wait does for what ends without a call.
 #[cold]
 pub(crate) fn forget_left_ranks(
     call: &mut (impl Progress + HasCollectives + HasComms + HasWindows + HasFiles),
 ) {
     let forgets_guests = !has_collectives(call);
+    let mut keeps = false;
     for rank in call.engine_mut().left_ranks() {
-        if call.engine().is_guest(rank) && !forgets_guests {
+        if call.comms().has_handles_of(rank as u32) {
             continue;
         }
-        if !names(call, rank as u32) && call.engine_mut().try_forget(rank) {
-            call.rank().forget_remote(rank);
+        if call.engine().is_guest(rank) && !forgets_guests || names(call, rank as u32) {
+            keeps = true;
+            continue;
+        }
+        match call.engine_mut().try_forget(rank) {
+            Left::Kept => keeps = true,
+            Left::Forgotten => {}
+            Left::ForgottenFar => call.rank().forget_remote(rank),
         }
     }
+    call.engine_mut().keeps_left_ranks = keeps;
 }
 
 /// Whether a collective operation goes on by itself. The tasks of ports and shared file pointers always
@@ -522,7 +531,7 @@ fn has_collectives(call: &(impl HasCollectives + HasComms + HasFiles)) -> bool {
     call.colls().schedules.iter().count() > call.comms().port_tasks() + call.files().servers()
 }
 
-/// Whether something that the program may use names a rank.
+/// Whether something that the program may use names a rank, beside handles of communicators and groups.
 fn names(call: &(impl Progress + HasComms + HasWindows), rank: u32) -> bool {
     let has = |group: &Group| group.contains(rank);
     call.engine().contexts.is_bridging(rank)

@@ -25,7 +25,7 @@ use super::message::Message;
 use super::remote_client::{RemoteClient, deliver};
 use super::remote_state::{Outgoing, Peer, State};
 use super::unexpected_message::Unexpected;
-use super::{Engine, Found};
+use super::{Engine, Found, Left};
 use crate::abi::{MPI_ANY_SOURCE, MPI_ERR_INTERN, MPI_ERR_PROC_ABORTED};
 use crate::error::{Error, Result};
 use crate::request::{Request, RequestKind, Started};
@@ -293,14 +293,14 @@ impl Engine {
 
     /// Forgets a guest that is lost, unless something with it is under way: its number may be another's. The
     /// caller has nothing that names it.
-    pub(super) fn try_forget_guest(&mut self, guest: usize) {
+    pub(super) fn try_forget_guest(&mut self, guest: usize) -> Left {
         let is_named = |request: &Request| !request.done && request.peer == guest as i32;
         if self.requests.iter().any(|(_, request)| is_named(request)) || !self.matching.discard(guest) {
-            return;
+            return Left::Kept;
         }
-        let Some(book) = self.guests.as_deref_mut() else { return };
+        let Some(book) = self.guests.as_deref_mut() else { return Left::Forgotten };
         if !book.guests.forget(guest) {
-            return;
+            return Left::Kept;
         }
         let job = book.state.peers[guest].job;
         book.lost.retain(|lost| *lost != guest);
@@ -317,6 +317,7 @@ impl Engine {
                 stays
             });
         }
+        Left::Forgotten
     }
 
     fn guest_parts(&mut self) -> (&mut Guests, RemoteClient<'_>) {

@@ -135,8 +135,21 @@ pub struct Engine {
     oversubscribed: bool,
     /// Later ranks that had ended when this process last looked at them.
     pub seen_ended: u32,
+    /// A rank that has left is kept for something that ends without a call to free it.
+    pub keeps_left_ranks: bool,
     polls: u32,
     me: usize,
+}
+
+/// Fate of a rank that has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Rank with which something is under way.
+    Kept,
+    /// Rank of which nothing is here any more.
+    Forgotten,
+    /// The same, just now, of one of another node.
+    ForgottenFar,
 }
 
 impl Engine {
@@ -162,6 +175,7 @@ impl Engine {
             write_protocol: std::env::var_os("TUTTI_WRITE_PROTOCOL").is_none_or(|value| value != "off"),
             oversubscribed,
             seen_ended: 0,
+            keeps_left_ranks: false,
             polls: 0,
             me,
         }
@@ -197,28 +211,28 @@ impl Engine {
     }
 
     /// Forgets a rank that has left, unless something with it is under way; what it has sent and no receive
-    /// has taken is dropped. The caller has nothing that names it. Whether it was one of another node.
-    pub fn try_forget(&mut self, rank: usize) -> bool {
+    /// has taken is dropped. The caller has nothing that names it, and tries again later if it is kept.
+    pub fn try_forget(&mut self, rank: usize) -> Left {
         if self.is_guest(rank) {
-            self.try_forget_guest(rank);
-            return false;
+            return self.try_forget_guest(rank);
         }
         if !self.peers.has(rank) {
             return self.try_forget_far(rank);
         }
-        let Some(generation) = self.job.left(rank) else { return false };
+        let Some(generation) = self.job.left(rank) else { return Left::Forgotten };
         let is_named = |request: &Request| !request.done && request.peer == rank as i32;
         let is_needed = self.requests.iter().any(|(_, request)| is_named(request))
             || !self.peers[rank].is_idle()
             || !self.matching.discard(rank);
         let is_used = self.peers[rank].rings.are_used();
         // Behind that look: what is in the rings is of the process that has left.
-        if !is_needed && self.job.left(rank) == Some(generation) {
-            // SAFETY: the peer's own rings are replaced by these, and nothing of it is under way.
-            let rings = unsafe { self.job.forget(rank, generation, is_used) };
-            self.peers.renew(rank, rings);
+        if is_needed || self.job.left(rank) != Some(generation) {
+            return Left::Kept;
         }
-        false
+        // SAFETY: the peer's own rings are replaced by these, and nothing of it is under way.
+        let rings = unsafe { self.job.forget(rank, generation, is_used) };
+        self.peers.renew(rank, rings);
+        Left::Forgotten
     }
 
     /// Starts a send.

@@ -30,13 +30,13 @@ use tutti_runtime::service_state;
 use tutti_shm::envelope::{CANCEL, Head, NAMES};
 use tutti_shm::names::Question;
 
-use super::Engine;
 use super::counters::Counters;
 use super::message::Message;
 use super::names::{Answer, KEEPER, NoAnswer};
 use super::remote_client::{Remote, RemoteClient, deliver};
 use super::remote_state::{Outgoing, Outlet};
 use super::unexpected_message::Unexpected;
+use super::{Engine, Left};
 use crate::check_mode;
 use crate::request::{Request, RequestKind, Started};
 
@@ -49,21 +49,21 @@ impl Engine {
         (router.borrow_mut(), *route, RemoteClient { state, requests, matching, counters })
     }
 
-    /// [`Engine::try_forget`] for a rank of another node; whether it is forgotten.
-    pub(super) fn try_forget_far(&mut self, rank: usize) -> bool {
-        let Some((ended, processes)) = self.job.left_far(rank) else { return false };
+    /// [`Engine::try_forget`] for a rank of another node.
+    pub(super) fn try_forget_far(&mut self, rank: usize) -> Left {
+        let Some((ended, processes)) = self.job.left_far(rank) else { return Left::Forgotten };
         let is_named = |request: &Request| !request.done && request.peer == rank as i32;
         if self.requests.iter().any(|(_, request)| is_named(request)) || !self.matching.discard(rank) {
-            return false;
+            return Left::Kept;
         }
-        let Some(remote) = self.remote.as_deref_mut() else { return false };
+        let Some(remote) = self.remote.as_deref_mut() else { return Left::Kept };
         if !remote.router.borrow_mut().renew(rank, processes) {
-            return false;
+            return Left::Kept;
         }
         remote.state.forget(rank);
         remote.note_forgotten(rank);
         self.job.forget_far(rank, ended);
-        true
+        Left::ForgottenFar
     }
 
     /// Starts a send to a rank of another node.

@@ -129,6 +129,10 @@ unsafe impl Waiting for Guard {
         if backoff != Backoff::Poll {
             // One of them may be what is waited for.
             self.meet_new_ranks();
+            // What has named a rank that is gone may have ended since: others may need its place.
+            if backoff == Backoff::Sleep && self.engine.keeps_left_ranks {
+                crate::comm::calls::forget_left_ranks(self);
+            }
             events::note_turns(|| {
                 let counted = self.engine.counted();
                 (counted.thaws, counted.frozen_us)
