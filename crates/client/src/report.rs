@@ -423,9 +423,10 @@ fn all_users(answers: &Answers, jobs: &[Job]) -> Vec<User> {
             continue;
         }
         user.count.running += 1;
-        user.count.ranks += job.size.ranks;
+        user.count.ranks = user.count.ranks.saturating_add(job.size.ranks);
         let slots: u64 = job.place.slots.iter().map(|(_, slots)| slots.len() as u64).sum();
-        user.count.slots += if slots > 0 { slots } else { job.size.ranks };
+        let slots = if slots > 0 { slots } else { job.size.ranks };
+        user.count.slots = user.count.slots.saturating_add(slots);
     }
     let all: u128 = answers.prices.users.iter().map(|one| u128::from(one.used_ns)).sum();
     for standing in &answers.prices.users {

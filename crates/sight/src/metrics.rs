@@ -153,7 +153,7 @@ impl Metrics {
 
     /// Counts the turns of a node.
     pub fn handle_turns(&mut self, batch: &TurnBatch) {
-        self.nodes.turns_lost += batch.lost;
+        self.nodes.turns_lost = self.nodes.turns_lost.saturating_add(batch.lost);
         for (kind, _, _, _, took_us) in &batch.turns {
             let took_s = *took_us as f64 / 1e6;
             match kind {
@@ -215,8 +215,8 @@ impl Metrics {
             .sum();
         page.gauge("tutti_slots_taken", "Slots that jobs with turns have in any row.", &[("", taken as f64)]);
         page.gauge("tutti_rows", "Rows that take turns.", &[("", f64::from(report.row_count))]);
-        let declared: u64 = alive().map(|node| node.declared_bytes).sum();
-        let memory: u64 = alive().map(|node| node.memory_bytes).sum();
+        let declared = alive().map(|node| node.declared_bytes).fold(0, u64::saturating_add);
+        let memory = alive().map(|node| node.memory_bytes).fold(0, u64::saturating_add);
         page.gauge("tutti_memory_bytes", "Memory for jobs.", &[("", memory as f64)]);
         page.gauge(
             "tutti_memory_declared_bytes",
@@ -233,7 +233,7 @@ fn gauges_of_jobs(page: &mut Page, report: &Report) {
     let values: Vec<(&str, f64)> =
         labels.iter().zip(&states::WORDS).map(|(label, state)| (label.as_str(), count(state))).collect();
     page.gauge("tutti_jobs", "Jobs that are not over.", &values[..states::WORDS.len() - 1]);
-    let ranks: u64 = own().filter(|job| job.time.runs).map(|job| job.size.ranks).sum();
+    let ranks = own().filter(|job| job.time.runs).map(|job| job.size.ranks).fold(0, u64::saturating_add);
     page.gauge("tutti_ranks", "Ranks of jobs that have nodes.", &[("", ranks as f64)]);
     let sent: u64 = own().filter_map(|job| job.place.sent.per_s).fold(0, u64::saturating_add);
     let help = "Messages of MPI that ranks of jobs send in a second.";
@@ -309,7 +309,28 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
+    use tutti_client::filter::Filter;
+    use tutti_client::report::Before;
+    use tutti_testkit::Random;
+
     use super::*;
+    use crate::samples;
+
+    /// Numbers may be another user's daemon's, which says what it likes.
+    #[test]
+    fn metrics_of_rubbish_numbers_are_written() {
+        let mut metrics = Metrics::default();
+        for number in 0..400 {
+            let mut random = Random::new(tutti_testkit::mix(tutti_testkit::seed().wrapping_add(number)));
+            let answers = samples::with_rubbish_numbers(&samples::answers(14_000, [4000, 2000]), &mut random);
+            let report = Report::new(&answers, &Before::default(), &Filter::default());
+            let turns = vec![(TurnKind::Freeze, u64::MAX, u64::MAX, u64::MAX, u64::MAX)];
+            metrics.handle_turns(&TurnBatch { turns, lost: u64::MAX, ..TurnBatch::default() });
+            let text = metrics.text(&report, Own::default(), Format::OpenMetrics);
+            assert!(text.ends_with("# EOF\n") && !text.contains("NaN"), "{text}");
+        }
+        assert_eq!(metrics.nodes.turns_lost, u64::MAX);
+    }
 
     fn event(text: &str) -> Event {
         serde_json::from_str(text).expect("an event")

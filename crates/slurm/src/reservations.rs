@@ -134,7 +134,8 @@ fn state(one: &Reservation, now_ms: u64) -> &'static str {
 }
 
 fn record(one: &Reservation, nodes: &[NodeRow], now_ms: u64) -> Record {
-    let slots: u32 = nodes.iter().filter(|node| one.nodes.contains(&node.name)).map(|node| node.slots).sum();
+    let its = nodes.iter().filter(|node| one.nodes.contains(&node.name));
+    let slots = its.map(|node| node.slots).fold(0, u32::saturating_add);
     let users: Vec<String> = one.users.iter().map(|uid| tutti_client::users::name(*uid)).collect();
     let null = || "(null)".to_owned();
     vec![
@@ -142,7 +143,7 @@ fn record(one: &Reservation, nodes: &[NodeRow], now_ms: u64) -> Record {
             ("ReservationName", one.name.clone()),
             ("StartTime", forms::moment(one.from_ms, None)),
             ("EndTime", forms::moment(one.until_ms, None)),
-            ("Duration", forms::long_time((one.until_ms - one.from_ms) / 1000)),
+            ("Duration", forms::long_time(one.until_ms.saturating_sub(one.from_ms) / 1000)),
         ],
         vec![
             ("Nodes", node_list::fold(&one.nodes)),

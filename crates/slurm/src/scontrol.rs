@@ -270,7 +270,7 @@ fn record(lines: &Record, in_one_line: bool) -> String {
 
 fn partition(nodes: &[NodeRow]) -> Record {
     let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
-    let slots: u32 = nodes.iter().map(|node| node.slots).sum();
+    let slots = nodes.iter().map(|node| node.slots).fold(0, u32::saturating_add);
     vec![
         vec![("PartitionName", CLUSTER.into())],
         vec![("AllowGroups", "ALL".into()), ("AllowAccounts", "ALL".into()), ("AllowQos", "ALL".into())],

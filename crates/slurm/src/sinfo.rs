@@ -279,10 +279,10 @@ fn field(nodes: &[&NodeRow], letter: char) -> Option<String> {
     let other = count(|node| ["down", "drained"].contains(&state(node)));
     let busy = count(|node| ["mixed", "draining"].contains(&state(node)));
     let idle = nodes.len() - other - busy;
-    let slots: u32 = nodes.iter().map(|node| node.slots).sum();
+    let slots = nodes.iter().map(|node| node.slots).fold(0, u32::saturating_add);
     let used: u64 = nodes.iter().map(|node| node.ranks.min(u64::from(node.slots))).sum();
-    let lost: u32 =
-        nodes.iter().filter(|node| ["down", "drained"].contains(&state(node))).map(|node| node.slots).sum();
+    let lost = nodes.iter().filter(|node| ["down", "drained"].contains(&state(node)));
+    let lost = lost.map(|node| node.slots).fold(0, u32::saturating_add);
     Some(match letter {
         'P' => format!("{CLUSTER}*"),
         'R' => CLUSTER.into(),

@@ -426,7 +426,9 @@ impl Model {
                 Column::Asked => largest(job.share.asked_permille),
                 Column::Had => largest(job.share.had_permille),
                 Column::Busy => largest(job.share.busy_permille),
-                Column::Messages => (u64::MAX - job.place.sent.per_s.map_or(0, |rate| rate + 1), ""),
+                Column::Messages => {
+                    (u64::MAX - job.place.sent.per_s.map_or(0, |rate| rate.saturating_add(1)), "")
+                }
                 Column::Time => (job.time.since_ms, ""),
                 Column::Command => (0, &job.label.command),
             };

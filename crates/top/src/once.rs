@@ -23,7 +23,7 @@ pub(crate) fn text(report: &Report) -> String {
 
 /// A part of the whole, in thousandths, as per cent.
 pub(crate) fn percent(permille: Option<u32>) -> String {
-    permille.map_or_else(|| "-".into(), |permille| format!("{}%", (permille + 5) / 10))
+    permille.map_or_else(|| "-".into(), |permille| format!("{}%", permille.saturating_add(5) / 10))
 }
 
 /// The same of millionths.

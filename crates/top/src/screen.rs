@@ -254,12 +254,16 @@ fn picture(pen: &mut Pen<'_>, layout: &Layout, report: &Report) {
     for (y, node) in (area.y..).zip(&report.nodes[..shown]) {
         let mut x = name_of_node(pen, y, node);
         for row in layout::rows_of(node) {
-            x = cells(pen, x, y, node, row) + 1;
+            if x < area.width {
+                x = cells(pen, x, y, node, row) + 1;
+            }
         }
         for (key, ranks) in &node.beside {
-            let text = format!("{}*{ranks}", letter(*key));
-            pen.put(x, y, area.width, &text, pen.of_job(*key));
-            x += text.len() as u16 + 1;
+            if x < area.width {
+                let text = format!("{}*{ranks}", letter(*key));
+                pen.put(x, y, area.width, &text, pen.of_job(*key));
+                x += text.len() as u16 + 1;
+            }
         }
     }
     if shown < report.nodes.len() && area.height > 0 {

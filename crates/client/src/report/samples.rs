@@ -1,9 +1,12 @@
 //! Samples of what daemons answer, for the tests of reports and of what shows them.
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tutti_protocol::public::PublicRow;
 use tutti_protocol::users::{self as reported, JobRow, JobState, NodeRow, Prices};
 use tutti_sched::NodeId;
+use tutti_testkit::Random;
 
 use super::Answers;
 
@@ -62,5 +65,34 @@ pub(crate) fn answers(at_ms: u64, served: [u64; 2]) -> Answers {
         nodes: vec![node(0, "n0"), node(1, "n1")],
         prices: Prices { places, ..Prices::default() },
         ..Answers::default()
+    }
+}
+
+/// The same with numbers that no honest daemon says in some places. What cannot be read with them stays as it
+/// is.
+pub(crate) fn with_rubbish_numbers(answers: &Answers, random: &mut Random) -> Answers {
+    let mut found = answers.clone();
+    found.jobs = changed(&found.jobs, random).unwrap_or(found.jobs);
+    found.others = changed(&found.others, random).unwrap_or(found.others);
+    found.nodes = changed(&found.nodes, random).unwrap_or(found.nodes);
+    found.prices = changed(&found.prices, random).unwrap_or(found.prices);
+    found
+}
+
+fn changed<T: Serialize + DeserializeOwned>(rows: &T, random: &mut Random) -> Option<T> {
+    let mut value = serde_json::to_value(rows).expect("rows are serialisable");
+    change_numbers(&mut value, random);
+    serde_json::from_value(value).ok()
+}
+
+fn change_numbers(value: &mut Value, random: &mut Random) {
+    const NUMBERS: [u64; 6] = [0, 1, 1000, u32::MAX as u64, i64::MAX as u64, u64::MAX];
+    match value {
+        Value::Number(_) if random.below(4) == 0 => {
+            *value = json!(NUMBERS[random.below(NUMBERS.len() as u64) as usize]);
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| change_numbers(value, random)),
+        Value::Object(fields) => fields.values_mut().for_each(|value| change_numbers(value, random)),
+        _ => {}
     }
 }

@@ -8,7 +8,7 @@ use super::*;
 
 #[path = "samples.rs"]
 mod samples;
-use samples::{answers, place, row};
+use samples::{answers, place, row, with_rubbish_numbers};
 
 fn of(answers: &Answers, before: &Before) -> Report {
     Report::new(answers, before, &Filter::default())
@@ -129,4 +129,19 @@ fn report_filter_leaves_out_jobs_and_counts_them() {
     let report = Report::new(&answers(5000, [0, 0]), &Before::default(), &filter);
     assert_eq!(report.jobs.iter().map(|job| job.id.key.job).collect::<Vec<_>>(), [2]);
     assert_eq!((report.users.len(), report.nodes[0].cells.len()), (3, 8));
+}
+
+/// Numbers may be another user's daemon's, which says what it likes.
+#[test]
+fn report_of_rubbish_numbers_has_shares_of_a_whole() {
+    for number in 0..400 {
+        let seed = tutti_testkit::mix(tutti_testkit::seed().wrapping_add(number));
+        let mut random = tutti_testkit::Random::new(seed);
+        let mut before = Before::default();
+        before.add(&with_rubbish_numbers(&answers(10_000, [1000, 1000]), &mut random));
+        let report = of(&with_rubbish_numbers(&answers(14_000, [4000, 2000]), &mut random), &before);
+        let shares = report.jobs.iter().flat_map(|job| [job.share.asked_permille, job.share.had_permille]);
+        assert!(shares.flatten().all(|share| share <= 1000), "seed {seed}");
+        assert!(report.users.iter().filter_map(|user| user.used_ppm).all(|ppm| ppm <= 1_000_000));
+    }
 }

@@ -485,8 +485,9 @@ pub(super) fn load(node: &Node, jobs: &[Job]) -> Load {
         let had = u64::from(share.had_permille.unwrap_or(1000));
         Some(had * u64::from(share.busy_permille.unwrap_or(0)))
     };
-    let busy: u64 = slots.iter().map(|(key, slots)| slots * part(*key).unwrap_or(0)).sum();
-    let busy_permille = busy / 1000 / u64::from(node.slots.max(1));
+    let busy_of = |(key, slots): (_, &u64)| u128::from(*slots) * u128::from(part(key).unwrap_or(0));
+    let busy: u128 = slots.iter().map(|(key, slots)| busy_of((*key, slots))).sum();
+    let busy_permille = busy / 1000 / u128::from(node.slots.max(1));
     Load {
         is_alive: node.is_alive(),
         jobs: slots.len() as u32,

@@ -2,10 +2,15 @@
 
 use serde_json::json;
 
+use tutti_client::filter::Filter;
+use tutti_client::report::{Answers, Before};
+use tutti_testkit::Random;
+
 use super::*;
 use crate::model::Event;
 use crate::model::tests::{model, press, report};
-use crate::samples::{answers, other, row};
+use crate::once;
+use crate::samples::{answers, other, row, with_rubbish_numbers as rubbish};
 
 fn text(model: &Model) -> String {
     let mut buffer = Buffer::empty(Rect::new(0, 0, model.size().0, model.size().1));
@@ -206,4 +211,39 @@ fn screen_has_the_age_of_a_report() {
     let mut shown = model((80, 24));
     shown.handle(17_500, Event::Report(Err("the daemon closed the connection".into())));
     assert!(text(&shown).starts_with("7 s old: the daemon closed the connection\n"), "{}", text(&shown));
+}
+
+/// Numbers may be another user's daemon's, which says what it likes.
+#[test]
+fn report_with_rubbish_numbers_is_shown() {
+    let honest = answers(14_000, [4000, 2000]);
+    for number in 0..40 {
+        let mut random = Random::new(tutti_testkit::mix(tutti_testkit::seed().wrapping_add(number)));
+        let (before, now) = (rubbish(&honest, &mut random), rubbish(&honest, &mut random));
+        let mut had = Before::default();
+        had.add(&Answers { at_ms: 10_000, ..before });
+        let report = Report::new(&now, &had, &Filter::default());
+        assert!(once::text(&report).contains("second") && once::json(&now, &report).is_object());
+        for size in [(20, 6), (80, 24), (200, 60)] {
+            let mut shown = model(size);
+            shown.handle(14_000, Event::Report(Ok(report.clone())));
+            for keys in ["1", "2", "3", ">", "1>>>>\n"] {
+                press(&mut shown, keys);
+                assert!(!text(&shown).is_empty());
+            }
+        }
+    }
+}
+
+/// The picture has a place for each job beside the rows, as far as the screen is wide.
+#[test]
+fn screen_ends_where_a_node_has_more_jobs_than_it_is_wide() {
+    let mut found = answers(10_000, [6000, 3000]);
+    found.prices.places.clear();
+    found.jobs = (1..20_000).map(|job| row(job, json!({}))).collect();
+    let mut shown = model((80, 24));
+    shown.handle(10_000, Event::Report(Ok(report(&found))));
+    let picture = text(&shown);
+    let line = picture.lines().find(|line| line.starts_with("n0 ")).expect("a node");
+    assert_eq!(line, "n0             1*2 2*2 3*2 4*2 5*2 6*2 7*2 8*2 9*2 0*2 1*2 2*2 3*2 4*2 5*2 6*2 7");
 }
