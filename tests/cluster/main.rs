@@ -12,6 +12,7 @@ mod configuration;
 mod connected;
 #[path = "../launch/console.rs"]
 mod console;
+mod dead_daemons;
 mod deadlocks;
 mod doctor;
 mod drains;

@@ -76,6 +76,12 @@ pub fn is_answered() -> bool {
     UnixStream::connect(paths::socket()).is_ok()
 }
 
+/// Whether a daemon that does not answer has died. One that leaves removes its socket; one that has died
+/// leaves it there, and perhaps jobs that run: an empty table would deny them.
+pub fn has_died() -> bool {
+    paths::socket().exists() || paths::on_demand().join(paths::SOCKET).exists()
+}
+
 /// Connects to the daemon of this node: the cluster's, else the one that mpiexec has started.
 ///
 /// # Errors

@@ -27,7 +27,7 @@ use tutti_protocol::daemon_options::{complaint, print_asked};
 #[cfg(test)]
 use tutti_client::report::Answers;
 use tutti_client::report::{Before, Report};
-use tutti_client::gather;
+use tutti_client::{gather, requests};
 
 #[cfg(test)]
 #[path = "../../client/src/report/samples.rs"]
@@ -70,6 +70,9 @@ fn run(options: &Options) -> Result<ExitCode, String> {
 /// Shows one report; shares are those since each job's start.
 fn once(options: &Options) -> Result<ExitCode, String> {
     let answers = gather::answers(&mut |text| print_line(format_args!("tutti top: {text}")))?;
+    if !answers.daemon && answers.others.is_empty() && requests::has_died() {
+        requests::connect()?;
+    }
     let before = Before::default();
     let report = Report::new(&answers, &before, &options.filter());
     let text = match options.json {

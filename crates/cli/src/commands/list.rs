@@ -75,10 +75,7 @@ pub(super) fn run(
     };
     let is_alone = answer.is_none();
     let mut others = if is_at || json && !with_others { Vec::new() } else { others::jobs() };
-    // One that leaves removes its socket. One that has died leaves it there, and perhaps jobs that run: an
-    // empty table would deny them.
-    let has_died = || paths::socket().exists() || paths::on_demand().join(paths::SOCKET).exists();
-    if is_alone && !all && others.is_empty() && has_died() {
+    if is_alone && !all && others.is_empty() && cluster::has_died() {
         cluster::request(&Request::Jobs { all })?;
     }
     let mut rows = match answer {
