@@ -460,3 +460,15 @@ fn fortran_section_of_a_pending_operation_changes_where_it_is_written() {
     assert_eq!(ran.stdout.trim(), "ok", "{ran}");
     let _ = source;
 }
+
+#[test]
+fn fortran_section_of_which_a_message_has_a_part_is_taken_column_by_column() {
+    if !has_compiler() {
+        return;
+    }
+    let scratch = Scratch::new("sections-in-part");
+    for ranks in ["1", "3"] {
+        let ran = compile_and_run(&scratch, "sections_in_part.f90", &["-Wall"], ranks).expect_success();
+        assert_eq!((ran.stdout.trim(), &*ran.stderr), ("ok", ""), "{ranks} ranks: {ran}");
+    }
+}
