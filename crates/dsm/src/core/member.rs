@@ -81,6 +81,8 @@ pub struct Counters {
     pub intervals: u64,
     /// Copies dropped because others had written.
     pub dropped_units: u64,
+    /// Acquires that lacked notices: all copies were dropped.
+    pub full_drops: u64,
     /// Clean copies dropped to save memory.
     pub evicted_units: u64,
     /// Records of stores from this home to copies, and their bytes.
@@ -97,7 +99,7 @@ pub struct Counters {
 
 impl Counters {
     /// The counts with their names, as they are printed.
-    pub fn named(&self) -> [(&'static str, u64); 18] {
+    pub fn named(&self) -> [(&'static str, u64); 19] {
         [
             ("noted_stores", self.noted_stores),
             ("unnoted_stores", self.unnoted_stores),
@@ -117,6 +119,7 @@ impl Counters {
             ("updates_taken", self.updates_taken),
             ("updates_unused", self.updates_unused),
             ("messages", self.messages),
+            ("full_drops", self.full_drops),
         ]
     }
 }
@@ -545,7 +548,10 @@ impl Member {
         let Some(grant) = self.reply.take() else { return false };
         let Task::Await { is_full, .. } = self.task else { return false };
         let pages = &self.pages;
-        let drops = self.known.stale(&grant.time, pages);
+        let drops = self.known.stale(&grant.time, pages).unwrap_or_else(|| {
+            self.counters.full_drops += 1;
+            pages.copies()
+        });
         let hit = |unit: &&u32| drops.binary_search(unit).is_ok();
         let flush = Flush::new(pages.pending().iter().filter(hit).copied().collect(), pages);
         self.task = Task::Acquire { flush, drops, grant, is_full };

@@ -116,6 +116,16 @@ impl Pages {
         self.is_here(unit) || self.flags[unit as usize] & PRESENT != 0
     }
 
+    /// Whether a unit is a copy that a notice drops.
+    pub fn is_noticed_copy(&self, unit: u32) -> bool {
+        !self.is_here(unit) && self.is_present(unit) && !self.is_updated(unit)
+    }
+
+    /// All of those, ascending.
+    pub fn copies(&self) -> Vec<u32> {
+        (0..self.units()).filter(|&unit| self.is_noticed_copy(unit)).collect()
+    }
+
     /// Whether a copy has a twin.
     pub fn is_twinned(&self, unit: u32) -> bool {
         self.flags[unit as usize] & TWINNED != 0

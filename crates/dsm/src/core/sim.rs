@@ -88,6 +88,8 @@ pub(crate) enum Mutation {
     AbsentUpdated,
     /// A rank says that it has no copy of a unit that it has just asked for.
     LeftBehindFetch,
+    /// A node that asks for something counts as one that has sent the notices of all it has seen.
+    SeenTakenForTold,
 }
 
 thread_local! {
@@ -101,7 +103,7 @@ pub(crate) fn is_left_out(rule: Mutation) -> bool {
 }
 
 /// Mutations that random programs find; [`updates`] has the others.
-const MUTATIONS: [Mutation; 25] = [
+const MUTATIONS: [Mutation; 26] = [
     Mutation::RecordBeforeApplied,
     Mutation::WholeWords,
     Mutation::WholeUnits,
@@ -127,6 +129,7 @@ const MUTATIONS: [Mutation; 25] = [
     Mutation::UpdateBesideTwin,
     Mutation::HomeTwinStale,
     Mutation::UpdateDroppedInFetch,
+    Mutation::SeenTakenForTold,
 ];
 
 /// Bytes of the longest record: a page goes in many pieces.
@@ -463,7 +466,12 @@ impl World {
     }
 
     fn violation(&mut self, node: usize) -> Result<(), String> {
-        match self.nodes[node].member.take_violation() {
+        let member = &mut self.nodes[node].member;
+        if member.counters().full_drops > 0 {
+            // Right, and slow: logs are never full here, so each acquire comes with its notices.
+            return Err(format!("node {node} lacks notices and drops all copies"));
+        }
+        match member.take_violation() {
             Some(violation) => Err(format!("node {node}: {violation}")),
             None => Ok(()),
         }

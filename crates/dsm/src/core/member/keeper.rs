@@ -38,7 +38,8 @@ pub(super) fn apply(
         Call::Touch { offset } => {
             kept.blocks().touch(offset, from)?;
             value = kept.blocks().large_at(offset);
-            (vec![asker()], time.clone())
+            // Nothing is handed on.
+            (vec![asker()], VectorTime::zero(time.entries().len()))
         }
         Call::End => {
             kept.end()?;
@@ -65,7 +66,11 @@ fn messages((granted, time): Grants, value: u64, known: &Knowledge) -> Vec<(usiz
                 .filter(|other| *other != known.me())
                 .for_each(|other| upto.set(other, seen.of(other)));
         }
-        upto.join(&seen);
+        // The time of a grant is one of which the keeper has the notices, so that its receiver need not send
+        // them again. What the receiver has seen by others the keeper may never have heard of.
+        if mutated!(SeenTakenForTold) {
+            upto.join(&seen);
+        }
         (node, Message { call: Call::Grant { value }, time: upto, parts })
     };
     granted.into_iter().map(message).collect()

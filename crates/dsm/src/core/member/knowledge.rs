@@ -52,25 +52,19 @@ impl Knowledge {
         self.log.merge(parts);
     }
 
-    /// Copies that others have written up to a time: ascending.
-    pub(super) fn stale(&self, upto: &VectorTime, pages: &Pages) -> Vec<u32> {
-        let (mut drops, mut is_forgotten) = (Vec::new(), false);
+    /// Copies that others have written up to a time: ascending. None: notices are lacking, so all may be
+    /// stale.
+    pub(super) fn stale(&self, upto: &VectorTime, pages: &Pages) -> Option<Vec<u32>> {
+        let mut drops = Vec::new();
         for node in (0..upto.entries().len()).filter(|node| *node != self.me) {
             for number in self.seen.of(node) + 1..=upto.of(node) {
-                match self.log.units(node, number) {
-                    Some(runs) => drops.extend(runs.iter().flat_map(|run| run.units())),
-                    None => is_forgotten = true,
-                }
+                drops.extend(self.log.units(node, number)?.iter().flat_map(|run| run.units()));
             }
-        }
-        if is_forgotten {
-            // Which units were written is not known: all copies may be stale.
-            drops = (0..pages.units()).collect();
         }
         drops.sort_unstable();
         drops.dedup();
-        drops.retain(|&unit| !pages.is_here(unit) && pages.is_present(unit) && !pages.is_updated(unit));
-        drops
+        drops.retain(|&unit| pages.is_noticed_copy(unit));
+        Some(drops)
     }
 
     /// Stale copies are gone: this node has seen a time. When all nodes have met, what all had seen before is
