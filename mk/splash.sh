@@ -11,7 +11,8 @@
 #
 # ONLY="lu fft" chooses by parts of names, RANKS=2 sets the processes, LIMIT_S=120 the time of a run, DSM=udsm (adsm, twin) the
 # mode of tutticc. fmm and volrend fail: they change variables of C behind CREATE, and others need these (TUTTI_DSM_CHECK=1 names
-# them).
+# them). volrend's pictures are right where each process computes them, on two nodes too; its files need not be equal then, for
+# libtiff leaves bytes of their directories unset.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
