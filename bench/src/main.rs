@@ -141,7 +141,7 @@ fn of_npb(options: &Options) -> Result<(), String> {
     };
     let programs: Vec<&npb::Program> = npb::PROGRAMS.iter().filter(is_chosen).collect();
     if programs.is_empty() {
-        return Err("no program has such a name (EP, MG, CG, IS, LU, SP, BT)".into());
+        return Err("no program has such a name (EP, MG, CG, IS, LU, SP, BT, FT, DT)".into());
     }
     run_npb(options, &programs)
 }

@@ -3,11 +3,13 @@
 //!
 //! The sources are the user's (`NPB=DIR`): nothing of them is in this tree. They are copied into
 //! `target/npb`, built there with each library's `mpifort` and `mpicc`, and run in turn. A run counts only
-//! if the program itself says that its result is right.
+//! if the program itself says that its result is right. FT and DT, of which the papers have no times, run
+//! too.
 
 use std::{
     collections::BTreeMap,
     fs,
+    hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -26,82 +28,131 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// A program: its name, its table of MPI/MBCF, on how many ranks the paper ran it, and what it printed there
-/// with SR, NSR and MPICH, in seconds.
+/// A program: its name, on how many ranks it runs, and what the papers have of it.
 pub struct Program {
     /// `CG`.
     pub name: &'static str,
-    ranks: &'static [usize],
-    of_paper: [&'static [f64]; 3],
+    ranks: Ranks,
+    /// Argument of the program; empty: none.
+    argument: &'static str,
+    of_papers: Option<OfPapers>,
+}
+
+/// Numbers of ranks of a program.
+enum Ranks {
+    /// Numbers of the paper, or those of other programs.
+    Any(&'static [usize]),
+    /// A number for each class, S, W, A and B.
+    ByClass([usize; 4]),
+}
+
+/// Figures of the papers.
+struct OfPapers {
+    /// Seconds of tables 6 to 12 of MPI/MBCF with SR, NSR and MPICH, for each number of ranks.
+    times: [&'static [f64]; 3],
     /// Table 5: MB/s, messages a second, share of the bytes by remote write in per cent.
     rates: [f64; 3],
     /// Table 6 of SSS-CORE: time on 8 (SP, BT: 9) nodes with MPI/MBCF and with MPICH.
     of_sss_core: [f64; 2],
 }
 
-/// In the order of the paper's tables 6 to 12.
-pub static PROGRAMS: [Program; 7] = [
+/// Sizes of problems.
+const CLASSES: [&str; 4] = ["S", "W", "A", "B"];
+
+const POWERS: Ranks = Ranks::Any(&[1, 2, 4, 8]);
+const SQUARES: Ranks = Ranks::Any(&[1, 4, 9]);
+
+/// In the order of the paper's tables 6 to 12, then those of which it has none.
+pub static PROGRAMS: [Program; 9] = [
     Program {
         name: "EP",
-        ranks: &[1, 2, 4, 8],
-        of_paper: [
-            &[121.14, 60.51, 30.30, 15.15],
-            &[121.15, 60.59, 30.30, 15.15],
-            &[125.56, 60.61, 32.13, 16.25],
-        ],
-        rates: [0.0, 4.0, 51.10],
-        of_sss_core: [15.14, 16.25],
+        ranks: POWERS,
+        argument: "",
+        of_papers: Some(OfPapers {
+            times: [
+                &[121.14, 60.51, 30.30, 15.15],
+                &[121.15, 60.59, 30.30, 15.15],
+                &[125.56, 60.61, 32.13, 16.25],
+            ],
+            rates: [0.0, 4.0, 51.10],
+            of_sss_core: [15.14, 16.25],
+        }),
     },
     Program {
         name: "MG",
-        ranks: &[1, 2, 4, 8],
-        of_paper: [&[37.34, 22.61, 14.05, 7.44], &[37.32, 22.62, 14.05, 8.01], &[38.81, 31.30, 21.01, 13.72]],
-        rates: [9.68, 4670.0, 0.01],
-        of_sss_core: [7.48, 13.72],
+        ranks: POWERS,
+        argument: "",
+        of_papers: Some(OfPapers {
+            times: [
+                &[37.34, 22.61, 14.05, 7.44],
+                &[37.32, 22.62, 14.05, 8.01],
+                &[38.81, 31.30, 21.01, 13.72],
+            ],
+            rates: [9.68, 4670.0, 0.01],
+            of_sss_core: [7.48, 13.72],
+        }),
     },
     Program {
         name: "CG",
-        ranks: &[1, 2, 4, 8],
-        of_paper: [
-            &[69.16, 37.69, 20.94, 11.24],
-            &[69.13, 38.54, 21.44, 11.81],
-            &[68.75, 40.01, 27.79, 14.59],
-        ],
-        rates: [12.69, 2138.0, 53.33],
-        of_sss_core: [11.02, 14.59],
+        ranks: POWERS,
+        argument: "",
+        of_papers: Some(OfPapers {
+            times: [
+                &[69.16, 37.69, 20.94, 11.24],
+                &[69.13, 38.54, 21.44, 11.81],
+                &[68.75, 40.01, 27.79, 14.59],
+            ],
+            rates: [12.69, 2138.0, 53.33],
+            of_sss_core: [11.02, 14.59],
+        }),
     },
     Program {
         name: "IS",
-        ranks: &[1, 2, 4, 8],
-        of_paper: [&[10.16, 6.35, 4.51, 2.90], &[10.16, 6.35, 4.69, 3.72], &[10.25, 7.09, 5.61, 4.81]],
-        rates: [13.58, 466.0, 99.22],
-        of_sss_core: [3.02, 4.81],
+        ranks: POWERS,
+        argument: "",
+        of_papers: Some(OfPapers {
+            times: [&[10.16, 6.35, 4.51, 2.90], &[10.16, 6.35, 4.69, 3.72], &[10.25, 7.09, 5.61, 4.81]],
+            rates: [13.58, 466.0, 99.22],
+            of_sss_core: [3.02, 4.81],
+        }),
     },
     Program {
         name: "LU",
-        ranks: &[1, 2, 4, 8],
-        of_paper: [
-            &[1034.09, 537.23, 289.65, 164.55],
-            &[1034.56, 541.21, 294.00, 169.63],
-            &[1081.51, 611.92, 320.70, 185.04],
-        ],
-        rates: [1.89, 1199.0, 13.37],
-        of_sss_core: [160.36, 185.04],
+        ranks: POWERS,
+        argument: "",
+        of_papers: Some(OfPapers {
+            times: [
+                &[1034.09, 537.23, 289.65, 164.55],
+                &[1034.56, 541.21, 294.00, 169.63],
+                &[1081.51, 611.92, 320.70, 185.04],
+            ],
+            rates: [1.89, 1199.0, 13.37],
+            of_sss_core: [160.36, 185.04],
+        }),
     },
     Program {
         name: "SP",
-        ranks: &[1, 4, 9],
-        of_paper: [&[1277.42, 352.34, 153.96], &[1276.39, 352.77, 165.01], &[1391.16, 475.27, 231.66]],
-        rates: [7.83, 421.0, 49.01],
-        of_sss_core: [154.91, 231.66],
+        ranks: SQUARES,
+        argument: "",
+        of_papers: Some(OfPapers {
+            times: [&[1277.42, 352.34, 153.96], &[1276.39, 352.77, 165.01], &[1391.16, 475.27, 231.66]],
+            rates: [7.83, 421.0, 49.01],
+            of_sss_core: [154.91, 231.66],
+        }),
     },
     Program {
         name: "BT",
-        ranks: &[1, 4, 9],
-        of_paper: [&[617.67, 155.19, 67.13], &[617.44, 155.21, 67.65], &[627.29, 214.14, 96.02]],
-        rates: [5.32, 488.0, 47.24],
-        of_sss_core: [67.30, 96.02],
+        ranks: SQUARES,
+        argument: "",
+        of_papers: Some(OfPapers {
+            times: [&[617.67, 155.19, 67.13], &[617.44, 155.21, 67.65], &[627.29, 214.14, 96.02]],
+            rates: [5.32, 488.0, 47.24],
+            of_sss_core: [67.30, 96.02],
+        }),
     },
+    Program { name: "FT", ranks: POWERS, argument: "", of_papers: None },
+    // Black hole: its graph has so many nodes.
+    Program { name: "DT", ranks: Ranks::ByClass([5, 11, 21, 43]), argument: "BH", of_papers: None },
 ];
 
 /// One run may take so long.
@@ -159,10 +210,27 @@ pub fn check(source: Option<&Path>, class: &str) -> Result<PathBuf, String> {
             source.display()
         ));
     }
-    if !["S", "W", "A", "B"].contains(&class) {
+    if !CLASSES.contains(&class) {
         return Err(format!("--class {class}: expected S, W, A or B"));
     }
     Ok(source.to_path_buf())
+}
+
+impl Program {
+    /// Whether the papers have times of it.
+    pub fn is_of_papers(&self) -> bool {
+        self.of_papers.is_some()
+    }
+
+    fn ranks(&self, class: &str) -> &[usize] {
+        match &self.ranks {
+            Ranks::Any(ranks) => ranks,
+            Ranks::ByClass(ranks) => {
+                let at = CLASSES.iter().position(|known| *known == class).expect("a class that was checked");
+                &ranks[at..=at]
+            }
+        }
+    }
 }
 
 impl Npb<'_> {
@@ -200,7 +268,7 @@ impl Npb<'_> {
             }
         }
         for round in 0..self.rounds {
-            for &ranks in program.ranks {
+            for &ranks in program.ranks(&self.class) {
                 for (way, path, found) in &mut ways {
                     // MPICH takes turns by the scheduler where ranks share cores: minutes.
                     let is_crowded = way.1 == Kind::Mpich && ranks > 4;
@@ -214,7 +282,7 @@ impl Npb<'_> {
                         round + 1,
                         way.0
                     );
-                    match self.one(*way, path, ranks) {
+                    match self.one(*way, path, program.argument, ranks) {
                         Ok(outcome) => found.entry(ranks).or_default().push(outcome),
                         Err(why) if way.1 == Kind::Tutti => {
                             return Err(format!(
@@ -233,40 +301,49 @@ impl Npb<'_> {
 
     /// The program, built with one MPI.
     fn build(&self, kind: Kind, program: &Program) -> Result<PathBuf, String> {
-        let folder = self.places.target.join("npb").join(kind.name());
-        if !folder.join("config").exists() {
-            copy(&self.source, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        }
+        let folder = self.folder(kind);
+        copy(&self.source, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let bin = self.places.bin(kind);
         let settings = format!(
             "MPIFC={0}/mpifort\nMPIF77=$(MPIFC)\nFLINK=$(MPIFC)\nFFLAGS=-O3 -fallow-argument-mismatch -fallow-invalid-boz\nFLINKFLAGS=-O3\n\
              MPICC={0}/mpicc\nCLINK=$(MPICC)\nCFLAGS=-O3\nCLINKFLAGS=-O3\nCC=cc\nUCC=cc\nBINDIR=../bin\nRAND=randi8\n",
             bin.display()
         );
-        let write = |path: &Path, text: &str| {
-            fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
-        };
-        write(&folder.join("config/make.def"), &settings)?;
+        let definitions = folder.join("config/make.def");
+        replace(&definitions, settings.as_bytes())
+            .map_err(|error| format!("{}: {error}", definitions.display()))?;
         fs::create_dir_all(folder.join("bin")).map_err(|error| format!("{}: {error}", folder.display()))?;
         let built = folder.join("bin").join(format!("{}.{}.x", program.name.to_lowercase(), self.class));
         let mut make = Command::new("make");
         make.arg("-C").arg(&folder).arg(program.name.to_lowercase()).arg(format!("CLASS={}", self.class));
-        let ran = child::run(&mut make, LIMIT);
-        if !built.exists() {
-            let why = match ran.end {
-                End::Failed(why) => why,
-                _ => format!("make {} gave no {}", program.name.to_lowercase(), built.display()),
-            };
-            return Err(format!("{} with {}: {why}", program.name, kind.title()));
-        }
-        Ok(built)
+        let why = match child::run(&mut make, LIMIT).end {
+            End::Well if built.exists() => return Ok(built),
+            End::Well => format!("make {} gave no {}", program.name.to_lowercase(), built.display()),
+            End::Timeout => format!("make {}: over {} s", program.name.to_lowercase(), LIMIT.as_secs()),
+            End::Failed(why) => why,
+        };
+        Err(format!("{} with {}: {why}", program.name, kind.title()))
     }
 
-    fn one(&self, (_, kind, off, nodes): Way, path: &Path, ranks: usize) -> Result<Outcome, String> {
-        let program = path.to_string_lossy().into_owned();
+    /// Where these sources are built with one MPI: others have a folder of their own.
+    fn folder(&self, kind: Kind) -> PathBuf {
+        let source = fs::canonicalize(&self.source).unwrap_or_else(|_| self.source.clone());
+        let mut hasher = DefaultHasher::new();
+        source.hash(&mut hasher);
+        self.places.target.join("npb").join(format!("{}-{:08x}", kind.name(), hasher.finish() as u32))
+    }
+
+    fn one(
+        &self,
+        (_, kind, off, nodes): Way,
+        path: &Path,
+        argument: &str,
+        ranks: usize,
+    ) -> Result<Outcome, String> {
+        let arguments: Vec<String> = argument.split_whitespace().map(str::to_owned).collect();
         let case = Case { id: "npb", program: "", ranks, nodes, ..PLAIN };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut command = mpis::command_of(self.places, kind, &case, cores, Path::new(&program), &[]);
+        let mut command = mpis::command_of(self.places, kind, &case, cores, path, &arguments);
         if kind == Kind::Tutti {
             command.env("TUTTI_STATS", "json").env("TUTTI_WRITE_PROTOCOL", if off { "off" } else { "on" });
         }
@@ -280,12 +357,14 @@ impl Npb<'_> {
 
     /// A table of seconds: the paper's columns that can be run here, its rows first.
     fn table(&self, program: &Program, found: &[Found]) -> String {
-        let ranks: Vec<String> = program.ranks.iter().map(usize::to_string).collect();
-        let mut text =
-            format!("### {}, seconds (class {} here, W in the paper)\n\n", program.name, self.class);
+        let numbers = program.ranks(&self.class);
+        let ranks: Vec<String> = numbers.iter().map(usize::to_string).collect();
+        let there = if program.is_of_papers() { ", W in the paper" } else { "; the papers have none" };
+        let mut text = format!("### {}, seconds (class {} here{there})\n\n", program.name, self.class);
         text += &format!("| ranks | {} |\n|---|{}\n", ranks.join(" | "), "---|".repeat(ranks.len()));
-        for (name, times) in ["paper: SR", "paper: NSR", "paper: MPICH over TCP"].iter().zip(program.of_paper)
-        {
+        let times = program.of_papers.as_ref().map(|of_papers| of_papers.times);
+        let names = ["paper: SR", "paper: NSR", "paper: MPICH over TCP"];
+        for (name, times) in names.iter().zip(times.into_iter().flatten()) {
             text += &format!(
                 "| {name} | {} |\n",
                 times.iter().map(|time| number(*time)).collect::<Vec<_>>().join(" | ")
@@ -297,11 +376,8 @@ impl Npb<'_> {
                     by_ranks.get(ranks).into_iter().flatten().map(|outcome| outcome.seconds).collect();
                 median(&times).map_or_else(|| "-".into(), number)
             };
-            text += &format!(
-                "| {} | {} |\n",
-                way.0,
-                program.ranks.iter().map(cell).collect::<Vec<_>>().join(" | ")
-            );
+            text +=
+                &format!("| {} | {} |\n", way.0, numbers.iter().map(cell).collect::<Vec<_>>().join(" | "));
         }
         text
     }
@@ -314,8 +390,12 @@ fn rates_table(rates: &[(&Program, Option<(usize, Value)>)]) -> String {
          % eager | % crossing | SSS-CORE: time, of MPICH |\n|---|---|---|---|---|---|---|---|---|\n",
     );
     for (program, counted) in rates {
-        let [mb, messages, written] = program.rates;
-        let [time, peer] = program.of_sss_core;
+        let (rates, times) = match &program.of_papers {
+            Some(OfPapers { rates: [mb, messages, written], of_sss_core: [time, peer], .. }) => {
+                (format!("{mb}, {messages}, {written}"), format!("{time} s, {peer} s"))
+            }
+            None => ("-".into(), "-".into()),
+        };
         let (ranks, figures) = match counted {
             Some((ranks, counted)) => {
                 let of = |name: &str, scale: f64| {
@@ -329,10 +409,7 @@ fn rates_table(rates: &[(&Program, Option<(usize, Value)>)]) -> String {
             }
             None => ("-".into(), ["-"; 5].join(" | ")),
         };
-        text += &format!(
-            "| {} | {mb}, {messages}, {written} | {ranks} | {figures} | {time} s, {peer} s |\n",
-            program.name
-        );
+        text += &format!("| {} | {rates} | {ranks} | {figures} | {times} |\n", program.name);
     }
     text
 }
@@ -353,16 +430,33 @@ fn outcome(stdout: &str, stderr: &str) -> Result<Outcome, String> {
     Ok(Outcome { seconds, counted })
 }
 
+/// Whether a file was built, or set, by whoever had the sources before.
+fn is_made(path: &Path) -> bool {
+    let has_name = |name: &str| path.file_name().is_some_and(|own| own == name);
+    let ends = |end: &str| path.extension().is_some_and(|own| own == end);
+    ["bin", "npbparams.h", "make.def"].into_iter().any(has_name) || ["o", "mod", "x"].into_iter().any(ends)
+}
+
+/// Brings a copy of the sources up to date: what has not changed keeps its time, so `make` builds what has.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if is_made(&path) {
+            continue;
+        }
         if path.is_dir() {
             copy(&path, &target)?;
         } else if path.is_file() {
-            fs::copy(&path, &target)?;
+            replace(&target, &fs::read(&path)?)?;
+            fs::set_permissions(&target, fs::metadata(&path)?.permissions())?;
         }
     }
     Ok(())
+}
+
+/// Writes a file unless it has these bytes.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if fs::read(path).is_ok_and(|old| old == bytes) { Ok(()) } else { fs::write(path, bytes) }
 }

@@ -74,7 +74,7 @@ const RESULTS: [(&str, Run); 29] = [
     ("sss/figure6", shared::radix_speed_up),
 ];
 
-/// Tables that are runs of NPB's programs: which of them; none: all.
+/// Tables that are runs of NPB's programs: which of them; none: all that the papers have.
 const NPB: [(&str, Option<&str>); 9] = [
     ("mbcf/table5", None),
     ("mbcf/table6", Some("EP")),
@@ -90,7 +90,10 @@ const NPB: [(&str, Option<&str>); 9] = [
 /// The programs of NPB that a table is about.
 pub fn npb_programs(what: &str) -> Option<Vec<&'static npb::Program>> {
     let (_, chosen) = NPB.iter().find(|(name, _)| *name == what)?;
-    let is_chosen = |program: &&npb::Program| chosen.is_none_or(|name| program.name == name);
+    let is_chosen = |program: &&npb::Program| match chosen {
+        Some(name) => program.name == *name,
+        None => program.is_of_papers(),
+    };
     Some(npb::PROGRAMS.iter().filter(is_chosen).collect())
 }
 
