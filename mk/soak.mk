@@ -2,7 +2,7 @@
 # and prints its seed; TUTTI_SIM_SEED=... make soak-channel repeats it.
 SECONDS ?= 600
 .PHONY: soak
-soak: soak-channel soak-operations soak-gang soak-cluster soak-hostile fuzz ## simulators with fresh seeds for SECONDS (600) each, faults of jobs and daemons, then the fuzzers
+soak: soak-channel soak-operations soak-writes soak-gang soak-cluster soak-hostile fuzz ## simulators with fresh seeds for SECONDS (600) each, faults of jobs and daemons, then the fuzzers
 
 .PHONY: soak-channel
 soak-channel: ## run the channels' simulator with fresh seeds for SECONDS
@@ -19,6 +19,13 @@ soak-operations: ## run the simulator of remote operations with SEEDS (5000) fre
 soak-gang: testing ## run the gang switch's simulator with fresh seeds for SECONDS, then TURNS (20000) of 5 ms on real processes
 	TUTTI_SIM_SECONDS=$(SECONDS) $(CARGO) test -p tutti-sched --test simulation -- --nocapture --ignored soak
 	TUTTI_TURNS=$(or $(TURNS),20000) $(CARGO) test -p tutti-tests --test gang -- --nocapture --ignored messages_arrive_once_in_order_soak
+
+# The write protocol between nodes: its model, and jobs whose messages are written while they take turns on a network that loses 1 %.
+# TUTTI_TEST_SEED=... repeats what failed.
+.PHONY: soak-writes
+soak-writes: testing ## run the model of messages written between nodes with SEEDS (150000) fresh seeds, then TURNS (2000) of 5 ms of jobs that send such messages where 1 % of datagrams are lost, by overlapped and by strict switches (root)
+	TUTTI_SIM_SEEDS=$(or $(SEEDS),150000) $(CARGO) test -p tutti-mpi --lib -- --nocapture --ignored rtr_model_between_nodes_soak
+	TUTTI_TURNS=$(or $(TURNS),2000) $(CARGO) test -p tutti-tests --test gang -- --nocapture --ignored written_messages_arrive_once_soak
 
 # Every fault of a cluster FAULTS times, on machines of the lab, with two jobs beside that must not notice.
 .PHONY: soak-cluster

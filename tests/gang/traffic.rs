@@ -23,6 +23,8 @@ pub struct Traffic {
     /// Options of `tutti run`.
     options: &'static [&'static str],
     env: &'static [(&'static str, &'static str)],
+    /// Arguments of the program behind the stamp and the file.
+    arguments: &'static [&'static str],
 }
 
 const SOURCE: &str = "tests/gang/programs/traffic.c";
@@ -31,7 +33,12 @@ impl Traffic {
     pub fn new(name: &str) -> Self {
         let scratch = Scratch::new(&format!("{name}-files"));
         let program = compile(SOURCE, scratch.path());
-        Traffic { scratch, program, options: &[], env: &[] }
+        Traffic { scratch, program, options: &[], env: &[], arguments: &[] }
+    }
+
+    /// The same, where receives come before their messages.
+    fn first(name: &str) -> Self {
+        Traffic { arguments: &["first"], ..Traffic::new(name) }
     }
 
     /// Linked with MPICH, by its own compiler wrapper; none where there is none.
@@ -45,7 +52,7 @@ impl Traffic {
         // Through UCX, its default, it hangs between nodes of one machine, also under its own mpiexec
         // (MPIR_CVAR_NOLOCAL=1).
         let env = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")];
-        Some(Traffic { scratch, program, options: &["--own-mpi"], env })
+        Some(Traffic { scratch, program, options: &["--own-mpi"], env, arguments: &[] })
     }
 
     /// The same with Open MPI.
@@ -56,7 +63,7 @@ impl Traffic {
         let mut command = Command::new(mpicc);
         command.arg("-O2").arg("-o").arg(&program).arg(tutti_tests::root().join(SOURCE));
         tutti_tests::run(&mut command, LIMIT).expect_success();
-        Some(Traffic { scratch, program, options: &[], env: &[] })
+        Some(Traffic { scratch, program, options: &[], env: &[], arguments: &[] })
     }
 
     fn go(&self) -> PathBuf {
@@ -76,7 +83,7 @@ impl Traffic {
         let (nodes, ranks, stamp) = (nodes.to_string(), ranks.to_string(), stamp.to_string());
         let (program, go) = (self.program.to_string_lossy(), self.go());
         let words = ["-N", &nodes, "-n", &ranks, &program, &stamp, &go.to_string_lossy()];
-        let mut command = cluster.command(&[&["run"], self.options, &words].concat());
+        let mut command = cluster.command(&[&["run"], self.options, &words, self.arguments].concat());
         command.envs(self.env.iter().copied());
         if let Some(faults) = faults {
             command
@@ -118,7 +125,24 @@ impl Traffic {
                 sum("/sent")
             );
             assert!(made.iter().chain(&met).all(|count| *count > 0), "{said}");
+            if self.arguments == ["first"] {
+                Self::has_written(&said);
+            }
         }
+    }
+
+    /// Of the bytes of the job, most were written to receives that came first.
+    #[track_caller]
+    fn has_written(said: &str) {
+        let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).expect(line));
+        let jobs: Vec<Value> = lines.map(|line| line["job"].clone()).filter(Value::is_object).collect();
+        let [job] = &jobs[..] else { panic!("no line of the job, or several: {said}") };
+        let percent = job["written_percent"].as_f64().unwrap_or_else(|| panic!("no share: {said}"));
+        println!(
+            "{} messages written, {percent} % of the bytes; {} announced",
+            job["written"], job["announced"]
+        );
+        assert!(percent > 50.0, "{said}");
     }
 
     /// Ends the jobs; gives what each said on stderr.
@@ -144,13 +168,17 @@ impl Traffic {
 /// Two jobs of `ranks` ranks each take at least so many turns on two nodes.
 #[track_caller]
 fn take_turns(name: &str, up: &[&str], ranks: u32, faults: bool, turns: u64) {
+    take_turns_of(&Traffic::new(name), name, up, ranks, faults, turns);
+}
+
+#[track_caller]
+fn take_turns_of(traffic: &Traffic, name: &str, up: &[&str], ranks: u32, faults: bool, turns: u64) {
     let netns = up.contains(&"--netns");
     if netns && !rustix::process::geteuid().is_root() {
         skip_part(Need::NetworkNamespace, "network namespaces need root");
         return;
     }
     let cluster = Cluster::up(name, 2, &[&["--slice", "5"], up].concat());
-    let traffic = Traffic::new(name);
     let seed = tutti_testkit::seed();
     let faults_of = |job| faults.then(|| format!("loss=1%,dup=0.5%,reorder=2%,seed={}", seed + job));
     let jobs: Vec<_> = (1..=2)
@@ -184,6 +212,14 @@ fn messages_arrive_once_in_order_through_200_strict_switches_on_a_faulty_network
     take_turns("gang-bad-strict", &["--netns", "--slots", "1", "--strict"], 2, true, 200);
 }
 
+/// Messages that are written to receives that came first, with receives that are cancelled.
+// Paper: M4
+#[test]
+fn written_messages_arrive_once_through_200_switches_on_a_faulty_network() {
+    let name = "gang-bad-written";
+    take_turns_of(&Traffic::first(name), name, &["--netns", "--slots", "1"], 2, true, 200);
+}
+
 /// Two jobs of MPICH's own library, which knows nothing of turns, and one of ours.
 #[test]
 fn mpich_programs_take_turns() {
@@ -211,13 +247,29 @@ fn open_mpi_programs_take_turns() {
     own.end(vec![beside]);
 }
 
+fn turns_of_soak(usual: u64) -> u64 {
+    std::env::var("TUTTI_TURNS").ok().and_then(|turns| turns.parse().ok()).unwrap_or(usual)
+}
+
 #[test]
 #[ignore = "long: make soak-gang"]
 fn messages_arrive_once_in_order_soak() {
-    let turns = std::env::var("TUTTI_TURNS").ok().and_then(|turns| turns.parse().ok()).unwrap_or(20_000);
-    for (name, up) in [("gang-soak", &["--netns"][..]), ("gang-soak-strict", &["--netns", "--strict"])] {
+    soak(Traffic::new, "gang-soak", turns_of_soak(20_000));
+}
+
+// Paper: M4
+#[test]
+#[ignore = "long: make soak-writes"]
+fn written_messages_arrive_once_soak() {
+    soak(Traffic::first, "gang-soak-written", turns_of_soak(2000));
+}
+
+/// Two jobs on four nodes take so many turns, by overlapped switches and by strict ones.
+#[track_caller]
+fn soak(traffic: fn(&str) -> Traffic, name: &str, turns: u64) {
+    for (name, up) in [(name, &["--netns"][..]), (&*format!("{name}-strict"), &["--netns", "--strict"])] {
         let cluster = Cluster::up(name, 4, &[&["--slice", "5", "--slots", "1"], up].concat());
-        let traffic = Traffic::new(name);
+        let traffic = traffic(name);
         let seed = tutti_testkit::seed();
         let faults = |job| format!("loss=1%,dup=0.5%,reorder=2%,seed={}", seed + u64::from(job));
         let jobs: Vec<_> =

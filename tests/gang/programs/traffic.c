@@ -1,8 +1,11 @@
-/* traffic STAMP FILE: messages that know themselves, until FILE is there.
+/* traffic STAMP FILE [first]: messages that know themselves, until FILE is there.
  *
  * In each round every rank sends some numbered messages of random length to every other one, and takes what comes, from whomever it
  * comes. Every word of a message follows from the job's stamp, its sender, its receiver and its number: so one that is lost, repeated,
- * out of order, damaged or of another job is found by who receives it, and said. */
+ * out of order, damaged or of another job is found by who receives it, and said.
+ *
+ * "first": the receives of a round come before its messages, each from its sender and as long as its message; long ones have a tag of
+ * their own, and one more that nothing matches is cancelled. */
 #include <mpi.h>
 
 #include <stdint.h>
@@ -11,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PER_ROUND = 8, WORDS_MAX = 40000, HEAD = 4 };
+enum { PER_ROUND = 8, WORDS_MAX = 40000, HEAD = 4, LONG_BYTES = 65536, LONG_TAG = 2000, NEVER_TAG = 9999 };
 
 static uint64_t stamp;
 static int me, ranks;
@@ -67,18 +70,73 @@ static void check(uint64_t *words, uint64_t *right, int count, int from, uint64_
         wrong("a message is damaged", words, from, due);
 }
 
+/* Receives, then messages: what has come to each receive is right, and nothing came to the one that nobody sends to. */
+static void round_first(uint64_t sent, uint64_t *out, uint64_t *into, uint64_t *right, MPI_Request *requests)
+{
+    int tag = (int)(sent / PER_ROUND % 1000), count = 0, cancelled, next = (me + 1) % ranks;
+    MPI_Request *sends = requests + (size_t)ranks * PER_ROUND, never;
+    MPI_Status status;
+    uint64_t *nothing = into + (size_t)ranks * PER_ROUND * WORDS_MAX * 2;
+    for (int piece = 0; piece < PER_ROUND; piece++) {
+        for (int from = 0; from < ranks; from++) {
+            if (from == me)
+                continue;
+            int length = words_of(seed_of(from, me, sent + (uint64_t)piece));
+            int kind = length * 8 > LONG_BYTES ? LONG_TAG : 0;
+            MPI_Irecv(into + (size_t)count * WORDS_MAX * 2, length, MPI_UINT64_T, from, tag + kind, MPI_COMM_WORLD, &requests[count]);
+            count++;
+        }
+    }
+    nothing[0] = ~stamp;
+    MPI_Irecv(nothing, WORDS_MAX, MPI_UINT64_T, next, NEVER_TAG, MPI_COMM_WORLD, &never);
+    MPI_Barrier(MPI_COMM_WORLD);
+    count = 0;
+    for (int piece = 0; piece < PER_ROUND; piece++) {
+        for (int to = 0; to < ranks; to++) {
+            if (to == me)
+                continue;
+            uint64_t *words = out + (size_t)count * WORDS_MAX * 2;
+            int length = compose(words, me, to, sent + (uint64_t)piece);
+            int kind = length * 8 > LONG_BYTES ? LONG_TAG : 0;
+            if (piece % 2 == 0)
+                MPI_Isend(words, length, MPI_UINT64_T, to, tag + kind, MPI_COMM_WORLD, &sends[count++]);
+            else
+                MPI_Issend(words, length, MPI_UINT64_T, to, tag + kind, MPI_COMM_WORLD, &sends[count++]);
+        }
+    }
+    MPI_Cancel(&never);
+    count = 0;
+    for (int piece = 0; piece < PER_ROUND; piece++) {
+        for (int from = 0; from < ranks; from++) {
+            if (from == me)
+                continue;
+            int length;
+            MPI_Wait(&requests[count], &status);
+            MPI_Get_count(&status, MPI_UINT64_T, &length);
+            check(into + (size_t)count * WORDS_MAX * 2, right, length, from, sent + (uint64_t)piece);
+            count++;
+        }
+    }
+    MPI_Wait(&never, &status);
+    MPI_Test_cancelled(&status, &cancelled);
+    if (!cancelled || nothing[0] != ~stamp)
+        wrong("a message that nobody has sent", nothing, next, 0);
+    MPI_Waitall(count, sends, MPI_STATUSES_IGNORE);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (argc != 3)
+    int first = argc == 4 && strcmp(argv[3], "first") == 0;
+    if (argc != 3 && !first)
         MPI_Abort(MPI_COMM_WORLD, 2);
     stamp = mix(strtoull(argv[1], NULL, 10));
     size_t pieces = (size_t)ranks * PER_ROUND;
-    uint64_t *out = malloc(pieces * WORDS_MAX * 2 * 8), *in = malloc(WORDS_MAX * 2 * 8);
+    uint64_t *out = malloc(pieces * WORDS_MAX * 2 * 8), *in = malloc((first ? pieces + 1 : 1) * WORDS_MAX * 2 * 8);
     uint64_t *right = malloc(WORDS_MAX * 2 * 8), *due = calloc((size_t)ranks, 8), sent = 0, taken = 0;
-    MPI_Request *requests = malloc(pieces * sizeof *requests);
+    MPI_Request *requests = malloc(2 * pieces * sizeof *requests);
     if (out == NULL || in == NULL || right == NULL || due == NULL || requests == NULL)
         MPI_Abort(MPI_COMM_WORLD, 2);
     if (me == 0) {
@@ -88,6 +146,12 @@ int main(int argc, char **argv)
     for (int last = 0; !last;) {
         last = me == 0 && access(argv[2], F_OK) == 0;
         MPI_Bcast(&last, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        if (first) {
+            round_first(sent, out, in, right, requests);
+            sent += PER_ROUND;
+            taken += (uint64_t)(ranks - 1) * PER_ROUND;
+            continue;
+        }
         /* Those of a rank that is ahead are not taken in place of what others wait for. */
         int count = 0, tag = (int)(sent / PER_ROUND % 1000);
         for (int piece = 0; piece < PER_ROUND; piece++) {

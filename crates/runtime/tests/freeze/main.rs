@@ -10,6 +10,7 @@ mod nodes;
 mod other_side;
 mod records;
 mod storm;
+mod written;
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

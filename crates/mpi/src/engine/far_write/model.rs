@@ -500,12 +500,23 @@ fn runs(count: u64, lies: bool) -> (u64, Tally) {
     (failed, sum)
 }
 
-#[test]
-fn rtr_model_between_nodes_no_message_overtakes() {
-    let (_, sum) = runs(20_000, false);
+fn no_message_overtakes(count: u64) {
+    let (_, sum) = runs(count, false);
     assert!(sum.written > sum.sent / 100, "the rule is of no use: {} of {}", sum.written, sum.sent);
     let every = [sum.stale, sum.uncertain, sum.cancelled, sum.early];
     assert!(every.iter().all(|count| *count > 0), "every case occurs: {every:?}");
+}
+
+#[test]
+fn rtr_model_between_nodes_no_message_overtakes() {
+    no_message_overtakes(20_000);
+}
+
+#[test]
+#[ignore = "long: make soak-writes"]
+fn rtr_model_between_nodes_soak() {
+    let count = std::env::var("TUTTI_SIM_SEEDS").ok().and_then(|count| count.parse().ok());
+    no_message_overtakes(count.unwrap_or(150_000));
 }
 
 /// A receiver that says it has seen all that was sent.
