@@ -1,6 +1,9 @@
 //! Messages whose types do not match, and buffers that two operations use.
 
-use crate::{is_found, is_remarked};
+use tutti_testkit::{Need, skip_part};
+use tutti_tests::{Scratch, compile, run};
+
+use crate::{LIMIT, checking, is_found, is_remarked};
 
 const FIRST: &str = "tutti: check: type signatures do not match on MPI_COMM_WORLD";
 
@@ -23,6 +26,39 @@ fn checker_names_the_call_that_posted_a_receive() {
         "    rank 1 receives it as 1000 x MPI_LONG in MPI_Irecv (completed by MPI_Wait)",
     ];
     is_found("messages", "posted", 2, &lines);
+}
+
+#[test]
+fn checker_finds_a_written_message_of_another_type() {
+    let lines = [
+        FIRST,
+        "    rank 0 sent 20000 x 64-bit floating point number (MPI_DOUBLE) with tag 5",
+        "    rank 1 receives it as 20000 x MPI_LONG in MPI_Irecv (completed by MPI_Wait)",
+    ];
+    is_found("messages", "written_otherwise", 2, &lines);
+}
+
+/// Messages to receives that came first are written while the program is checked, too, in a node and between
+/// nodes.
+// Paper: M4
+#[test]
+fn checked_messages_are_written_to_receives_that_came_first() {
+    let scratch = Scratch::new("check-messages-written");
+    let compiled = compile("tests/check/programs/messages.c", scratch.path());
+    for place in ["shm", "udp"] {
+        if place == "shm" && std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
+            skip_part(Need::Cores, "ranks that share a core announce");
+            continue;
+        }
+        let mut mpiexec = checking("1", 2, &compiled, &["written"]);
+        mpiexec.env("TUTTI_TRANSPORT", place).env("TUTTI_STATS", "json");
+        let ran = run(&mut mpiexec, LIMIT).expect_success();
+        assert!(ran.stdout.contains("went on to the end"), "{place}: {ran}");
+        let lines =
+            ran.stderr.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let jobs: Vec<_> = lines.map(|line| line["job"]["written"].clone()).collect();
+        assert!(jobs.iter().any(|written| written.as_u64() == Some(3)), "{place}: {ran}");
+    }
 }
 
 #[test]

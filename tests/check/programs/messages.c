@@ -31,6 +31,40 @@ static void posted(void) {
     }
 }
 
+/* Long messages to receives that were posted first: each waits until its receive is known. */
+enum { LONG = 20000, TIMES = 3 };
+static double longs[LONG], places[LONG];
+
+static void to_receives(MPI_Datatype taken) {
+    for (int time = 0; time < TIMES; time++) {
+        MPI_Request request;
+        if (rank == 0) {
+            for (int i = 0; i < LONG; i++) {
+                longs[i] = 7 * time + i;
+            }
+            MPI_Recv(NULL, 0, MPI_INT, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(longs, LONG, MPI_DOUBLE, 1, 5, MPI_COMM_WORLD);
+        } else if (rank == 1) {
+            MPI_Irecv(places, LONG, taken, 0, 5, MPI_COMM_WORLD, &request);
+            MPI_Send(NULL, 0, MPI_INT, 0, 4, MPI_COMM_WORLD);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+            for (int i = 0; i < LONG; i++) {
+                if (places[i] != 7 * time + i) {
+                    MPI_Abort(MPI_COMM_WORLD, 9);
+                }
+            }
+        }
+    }
+}
+
+static void written(void) {
+    to_receives(MPI_DOUBLE);
+}
+
+static void written_otherwise(void) {
+    to_receives(MPI_LONG);
+}
+
 /* An int and a double against two doubles: the same bytes in memory, not in the message. */
 static void structures(void) {
     struct {
@@ -91,6 +125,7 @@ int main(int argc, char **argv) {
     } cases[] = {
         {"types", types}, {"posted", posted},     {"structures", structures},
         {"self", self},   {"receives", receives}, {"send_of_receive", send_of_receive},
+        {"written", written}, {"written_otherwise", written_otherwise},
     };
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -14,8 +14,8 @@
 //! | CTS | receiver | message number | matched: stream it through the bulk ring |
 //! | DONE | receiver | message number, how many more | matched and copied: the sends of this number and so many behind it are finished |
 //! | COOP | receiver | message, address, offset, number of the copy | matched: copy these bytes with me |
-//! | RTR | receiver | number, first pending, address, position seen | a message that matches this may be written there |
-//! | WRITE | sender | message, address, number of the receive, of the copy | a message that is written to a advertised receive |
+//! | RTR | receiver | number, first pending, address or 0, position seen | a message that matches this may be written there |
+//! | WRITE | sender | message, address, number of the receive, of the copy, what the data are | a message that is written to a advertised receive |
 //! | CANCEL | sender | message number | MPI_Cancel of an announced message: dropped if no receive has taken it |
 //! | CANCELLED | receiver | message number | it is dropped; without this answer the message goes on |
 //!

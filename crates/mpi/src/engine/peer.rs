@@ -371,7 +371,8 @@ impl Peer {
         let (message, number) = (self.next_message, self.next_written.wrapping_add(1));
         let (kind, flags) = (WRITE, cut.map_or(0, |cut| cut.piece_log2));
         let envelope = Envelope { kind, flags, context: *context, tag: *tag, length: buffer.bytes as u64 };
-        let arguments = [u64::from(message), buffer.at as u64, *receive, u64::from(number), 0];
+        let word = buffer.word().0;
+        let arguments = [u64::from(message), buffer.at as u64, *receive, u64::from(number), word];
         if !self.rings.out.try_push(&envelope, &words(&arguments)) {
             return None;
         }

@@ -13,6 +13,7 @@
 //! one is seen. A sender that sees the receive taken back sends in the ordinary way; a receiver that
 //! sees it claimed lets it go on.
 
+use tutti_datatype::SignatureWord;
 use tutti_rma::copy::{Copy, Cut, Side};
 use tutti_rma::{Memory, Remote};
 use tutti_shm::envelope_ring::Envelope;
@@ -48,10 +49,9 @@ impl Engine {
             return self.may_advertise_far(from, capacity);
         }
         // Ranks that share cores take turns anyway, so an answer saves nothing, and one copy by the receiver
-        // alone is faster (docs/benchmarks/2026-11-22.md). A checked message says what its data are, in an
-        // envelope that a written one does not have.
+        // alone is faster (docs/benchmarks/2026-11-22.md).
         let is_small = capacity <= LOCAL_EAGER_BYTES_MAX;
-        if self.oversubscribed || from == self.me || is_small || check_mode::is_on() {
+        if self.oversubscribed || from == self.me || is_small {
             return false;
         }
         let advertising = &self.peers[from].advertising;
@@ -91,7 +91,10 @@ impl Engine {
         if !self.peers.has(from) {
             return self.send_far_rtr(index);
         }
-        if request.buffer.map.is_some() {
+        // Data with gaps come through the bulk ring, and so do all that are checked. Where nothing is checked
+        // an answer before them costs little beside that.
+        let has_map = request.buffer.map.is_some();
+        if has_map && !check_mode::is_on() {
             return;
         }
         let advertising = &self.peers[from].advertising;
@@ -104,7 +107,11 @@ impl Engine {
         let capacity = request.buffer.bytes;
         let alone = first_advertised.is_none();
         let pace = &mut self.peers[from].pace;
-        let way = if alone { pace.choose(capacity) } else { pace.best(capacity) };
+        let way = match alone {
+            _ if has_map => Way::Ring,
+            true => pace.choose(capacity),
+            false => pace.best(capacity),
+        };
         let flags = if way == Way::Ring { PREFERS_RING } else { 0 };
         let envelope = Envelope {
             kind: RTR,
@@ -113,7 +120,7 @@ impl Engine {
             tag: request.tag,
             length: capacity as u64,
         };
-        let address = request.buffer.at as u64;
+        let address = if has_map { 0 } else { request.buffer.at as u64 };
         let peer = &mut self.peers[from];
         let number = peer.advertising.upcoming();
         let seen = peer.rings.inbox.position();
@@ -158,7 +165,7 @@ impl Engine {
         let rtr = self.claim_advertised(to, context, tag)?;
         let apart = self.is_apart_and_waiting(to);
         let request = self.requests.get(index);
-        let copies = self.peers[to].single_copy_works && request.buffer.map.is_none();
+        let copies = self.peers[to].single_copy_works && request.buffer.map.is_none() && rtr.address != 0;
         let cut = (copies && !(apart && rtr.prefers_ring)).then(|| {
             let wanted = bytes.min(rtr.capacity);
             if apart && !self.receives_much_from(to) { Cut::together(wanted) } else { Cut::alone(wanted) }
@@ -206,7 +213,7 @@ impl Engine {
 
     /// A message has come that is written to a advertised receive.
     pub(super) fn take_written(&mut self, from: usize, envelope: &Envelope, arguments: [u64; 5]) {
-        let [message, address, receive, number, _] = arguments;
+        let [message, address, receive, number, word] = arguments;
         let found = self.matching.take_posted(&mut self.requests, from, envelope.context, envelope.tag);
         let index = found.filter(|&index| self.requests.get(index).rtr == receive).unwrap_or_else(|| {
             panic!("rank {from} writes to receive {receive}, but the message matches another one")
@@ -215,6 +222,7 @@ impl Engine {
         self.peers[from].advertising.matched(receive, true);
         let bytes = envelope.length as usize;
         let request = self.requests.get_mut(index);
+        request.suspect_unless_taken(SignatureWord(word), bytes);
         (request.peer, request.tag, request.bytes) = (from as i32, envelope.tag, bytes);
         let (at, wanted) = (request.buffer.at, bytes.min(request.buffer.bytes));
         if envelope.flags == 0 {

@@ -48,7 +48,7 @@ pub(super) struct AdvertisedReceive {
     pub tag: i32,
     /// Bytes that it has room for.
     pub capacity: usize,
-    /// Address of its buffer in the receiver.
+    /// Address of its buffer in the receiver; 0: its message comes through the bulk ring.
     pub address: u64,
     /// Position in the sender's ring up to which the receiver had read.
     pub seen: u64,
