@@ -10,7 +10,7 @@
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tutti_channel::{Event, Rank, Sink, Source, Taken};
 use tutti_runtime::job::Job;
@@ -20,8 +20,10 @@ use tutti_testkit::stepper::{Child, Shareable, Shared, stay_on_this_core};
 
 use crate::nodes::Nodes;
 use crate::records::seed;
-use crate::{ENOUGH, Other, TIMERS_ONE_IN};
+use crate::{Other, TIMERS_ONE_IN};
 
+/// Time that is stepped at most; the rest is sent at full speed.
+const ENOUGH: Duration = Duration::from_secs(5);
 const ROOM_BYTES: usize = 18_000;
 /// Bytes of the message for each room: all that there is room for, less, and one fragment. Nothing comes to
 /// the last room, which is taken back.
