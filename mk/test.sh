@@ -45,7 +45,7 @@ one_test() {
     local out start=$EPOCHREALTIME end limit=$4
     out=$(mktemp "$log.XXXXXX")
     # As in .config/nextest.toml: simulations compute all the time.
-    case $3 in *simulation* | *sim::*) limit=120 ;; esac
+    case $3 in *simulation* | *sim::* | *rtr_model* | *remote_floods*) limit=120 ;; esac
     if (cd "$1" && CARGO_MANIFEST_DIR=$1 setsid timeout --kill-after=5 "$limit" "$2" --exact "$3" --nocapture) \
         >"$out" 2>&1 </dev/null; then
         echo ok >>"$log.results"

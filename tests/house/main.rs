@@ -86,10 +86,11 @@ fn setup_goes_on_without_what_only_some_tests_need() {
 fn limits_of_simulations_are_the_same_with_and_without_nextest() {
     let text = |place: &str| std::fs::read_to_string(root().join(place)).expect("a file of the tree");
     let with = text(".config/nextest.toml");
-    let rule =
-        "filter = \"test(/simulation|sim::/)\"\nslow-timeout = { period = \"60s\", terminate-after = 2 }";
-    assert!(with.contains(rule), "{with}");
-    assert!(text("mk/test.sh").contains("*simulation* | *sim::*) limit=120 ;;"));
+    let filter = "filter = \"test(/simulation|sim::|rtr_model|remote_floods/)\"\n";
+    let limit = "slow-timeout = { period = \"60s\", terminate-after = 2 }";
+    assert!(with.contains(&[filter, limit].concat()), "{with}");
+    let without = "*simulation* | *sim::* | *rtr_model* | *remote_floods*) limit=120 ;;";
+    assert!(text("mk/test.sh").contains(without));
 }
 
 #[test]
