@@ -36,6 +36,8 @@
 //! is more.
 
 pub mod address;
+mod guest;
+mod newcomer;
 mod seal;
 mod socket;
 mod watch;
@@ -46,15 +48,15 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 use tutti_channel::SendError;
-use tutti_rma::wire;
 use tutti_shm::endpoint::Endpoint;
-use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, CTS, EAGER, FIN, Head, PART, RTS, STREAM};
 use tutti_shm::published::far::Secret;
 
 use crate::net::DATAGRAM_BYTES_MAX;
 use crate::router::Client;
 use address::Hello;
 pub use address::{Address, ProcessName};
+use guest::{Guest, InState, OutState};
+use newcomer::Newcomer;
 use watch::Watch;
 pub use watch::{Serve, serve_meanwhile};
 
@@ -62,27 +64,9 @@ pub use watch::{Serve, serve_meanwhile};
 const NEWCOMERS_MAX: usize = 1024;
 /// With so many guests a connection is made at once; further ones are made at the first message.
 const EAGER_CONNECTIONS: usize = 128;
-/// Bytes that wait for a connection before no more records are taken.
-const QUEUE_BYTES_MAX: usize = 256 << 10;
-/// Bytes of a bulk message in a frame.
-const FRAGMENT_BYTES: usize = 64 << 10;
-/// Bytes behind the head of a frame, at most.
-const FRAME_BYTES_MAX: usize = FRAGMENT_BYTES + 64;
 /// Bytes of a record, at most.
 pub const RECORD_BYTES_MAX: usize = DATAGRAM_BYTES_MAX;
-/// Bytes taken from one connection before the others are looked at.
-const TURN_BYTES: usize = 1 << 20;
 const READ_BYTES: usize = 64 << 10;
-const HEAD_BYTES: usize = 8;
-const NAME_BYTES: usize = 8;
-
-/// Bytes of a message whose data come in several records, at most.
-const STREAM_BYTES_MAX: u64 = 1 << 20;
-
-const RECORD: u8 = 1;
-const BULK: u8 = 2;
-const LEAVE: u8 = 3;
-
 /// Numbers of sockets that are no guest's.
 const LOCAL_DOOR: u64 = u64::MAX;
 const INET_DOOR: u64 = u64::MAX - 1;
@@ -117,68 +101,6 @@ pub struct Guests {
     lost: Vec<usize>,
     scratch: Box<[u8]>,
 }
-
-/// A connection whose hello has not come whole.
-#[derive(Debug)]
-struct Newcomer {
-    socket: OwnedFd,
-    /// Whether the connection comes from another node: a seal follows its hello.
-    is_far: bool,
-    greeting: [u8; Hello::BYTES + seal::BYTES],
-    received: usize,
-}
-
-#[derive(Debug)]
-struct Guest {
-    address: Address,
-    /// The connection to it.
-    out: Option<OwnedFd>,
-    /// Proof that the guest must show on that before it gets anything.
-    awaited: Option<Awaited>,
-    /// Bytes to send, of which the connection has taken the first `sent`.
-    queue: Vec<u8>,
-    sent: usize,
-    bulk_out: VecDeque<BulkOut>,
-    /// The connection from it.
-    inbound: Option<OwnedFd>,
-    /// Bytes that have come and are no whole frame.
-    input: Vec<u8>,
-    bulk_in: HashMap<u64, BulkIn>,
-    next_name: u64,
-    /// Whether the guest has said that it leaves.
-    has_left: bool,
-    /// Whether the guest takes nothing any more.
-    is_closed: bool,
-    /// Whether nothing comes from the guest either.
-    is_lost: bool,
-}
-
-/// A proof that a guest of another node has still to show.
-#[derive(Debug)]
-struct Awaited {
-    /// Greeting that the guest has to get first, as far as the connection has not taken it.
-    greeting: Vec<u8>,
-    proof: [u8; seal::BYTES],
-    received: usize,
-}
-
-#[derive(Debug)]
-struct BulkOut {
-    name: u64,
-    tag: u64,
-    bytes: usize,
-    sent: usize,
-}
-
-#[derive(Debug)]
-struct BulkIn {
-    tag: u64,
-    bytes: usize,
-    received: usize,
-}
-
-/// A frame is none, or not one that may come now.
-struct Malformed;
 
 impl Guests {
     /// Opens the doors of a process: world rank `rank` of the job with this secret number, whose guests have
@@ -245,17 +167,17 @@ impl Guests {
 
     /// The name of a guest.
     pub fn name(&self, number: usize) -> ProcessName {
-        self.guest(number).address.name
+        self.guest(number).address().name
     }
 
     /// Whether nothing comes from a guest any more, nor reaches it.
     pub fn is_lost(&self, number: usize) -> bool {
-        self.guest(number).is_lost
+        self.guest(number).is_lost()
     }
 
     /// Whether a guest has said that it leaves.
     pub fn has_left(&self, number: usize) -> bool {
-        self.guest(number).has_left
+        self.guest(number).has_left()
     }
 
     /// The number of the process with this address: its world rank if it is of this job; none if this job has
@@ -297,7 +219,7 @@ impl Guests {
         if [&self.lost, &self.doomed, &self.new].iter().any(|list| list.contains(&number)) {
             return false;
         }
-        let Address { name, key, .. } = self.guest(number).address;
+        let Address { name, key, .. } = self.guest(number).address();
         if self.numbers.remove(&(name, key)).is_some() {
             self.free.push(number);
         }
@@ -311,7 +233,7 @@ impl Guests {
 
     /// Connects to a guest, unless there are many: so its end is known even if no message goes there.
     pub fn approach(&mut self, number: usize) {
-        if self.list.iter().filter(|guest| guest.out.is_some()).count() < EAGER_CONNECTIONS {
+        if self.list.iter().filter(|guest| guest.has_out()).count() < EAGER_CONNECTIONS {
             self.connect(number);
         }
     }
@@ -320,10 +242,10 @@ impl Guests {
     pub fn connect(&mut self, number: usize) {
         let own = self.own;
         let guest = &mut self.list[number - self.first];
-        if guest.out.is_some() || guest.is_closed || guest.is_lost {
+        if !guest.wants_out() {
             return;
         }
-        let address = guest.address;
+        let address = guest.address();
         let local = socket::connect_local(&address.local_socket());
         let connected = match (local, address.inet) {
             (Err(error), Some(inet)) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -338,16 +260,8 @@ impl Guests {
         match watched {
             Ok((socket, is_far)) => {
                 let hello = Hello { key: address.key, from: own }.encode();
-                guest.out = Some(socket);
-                if is_far {
-                    let (shown, proof) = seal::of(&self.secret, &hello);
-                    let greeting = [&hello[..], &shown].concat();
-                    guest.awaited = Some(Awaited { greeting, proof, received: 0 });
-                    self.send_greeting(number);
-                } else {
-                    guest.queue.splice(..0, hello);
-                    self.flush(number);
-                }
+                let sent = guest.begin(socket, hello, is_far.then_some(&self.secret));
+                self.settle(number, sent);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.later.push(out_number(number)),
             Err(_) => self.close(number),
@@ -361,28 +275,14 @@ impl Guests {
 
     /// Whether nothing waits for a connection.
     pub fn is_quiet(&self) -> bool {
-        let is_greeted =
-            |guest: &Guest| guest.awaited.as_ref().is_none_or(|awaited| awaited.greeting.is_empty());
-        let owes_nothing = |guest: &Guest| guest.queue.is_empty() && guest.bulk_out.is_empty();
-        self.list.iter().all(|guest| guest.is_lost || owes_nothing(guest) && is_greeted(guest))
+        self.list.iter().all(Guest::is_quiet)
     }
 
     /// Says to all guests that this process leaves its job: nothing is sent after it.
     pub fn leave(&mut self) {
         for number in self.first..self.end() {
-            let guest = self.guest(number);
-            if guest.out.is_none() {
-                continue;
-            }
-            if guest.awaited.is_some() && guest.queue.is_empty() && guest.bulk_out.is_empty() {
-                // This much whoever has its address may know.
-                let awaited = self.list[number - self.first].awaited.as_mut();
-                awaited.into_iter().for_each(|awaited| begin_frame(&mut awaited.greeting, LEAVE, 0));
-                self.send_greeting(number);
-                continue;
-            }
-            self.push_frame(number, LEAVE, &[], &[]);
-            self.flush(number);
+            let sent = self.guest_mut(number).leave();
+            self.settle(number, sent);
         }
     }
 
@@ -396,34 +296,21 @@ impl Guests {
     /// # Errors
     /// When too much waits there, or the guest is lost.
     pub fn try_send(&mut self, to: usize, head: &[u8], body: &[u8]) -> Result<(), SendError> {
-        if self.guest(to).is_lost || self.guest(to).is_closed {
-            return Err(SendError::Exited(to as u32));
-        }
-        if self.guest(to).queue.len() - self.guest(to).sent > QUEUE_BYTES_MAX {
-            return Err(SendError::Full);
-        }
-        self.push_frame(to, RECORD, head, body);
+        self.guest_mut(to).push_record(to, head, body)?;
         self.connect(to);
-        self.flush(to);
+        let sent = self.guest_mut(to).flush();
+        self.settle(to, sent);
         Ok(())
     }
 
     /// Makes room for a bulk message of a guest; it needs the name.
     pub fn accept_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> u64 {
-        let guest = &mut self.list[from - self.first];
-        let name = guest.next_name;
-        guest.next_name += 1;
-        if !guest.is_lost {
-            guest.bulk_in.insert(name, BulkIn { tag, bytes, received: 0 });
-        }
-        name
+        self.guest_mut(from).accept_bulk(bytes, tag)
     }
 
     /// Begins to send a bulk message under the name that its receiver gave it.
     pub fn send_bulk(&mut self, to: usize, name: u64, bytes: usize, tag: u64) {
-        let guest = &mut self.list[to - self.first];
-        if !guest.is_lost && !guest.is_closed {
-            guest.bulk_out.push_back(BulkOut { name, tag, bytes, sent: 0 });
+        if self.guest_mut(to).push_bulk(name, bytes, tag) {
             self.again.push(out_number(to));
         }
     }
@@ -457,6 +344,19 @@ impl Guests {
         &self.list[number - self.first]
     }
 
+    fn guest_mut(&mut self, number: usize) -> &mut Guest {
+        &mut self.list[number - self.first]
+    }
+
+    /// Deals with what has become of a connection to a guest.
+    fn settle(&mut self, number: usize, state: OutState) {
+        match state {
+            OutState::Open => {}
+            OutState::Broken => self.again.push(out_number(number)),
+            OutState::Closed => self.close(number),
+        }
+    }
+
     fn accept(&mut self, door: u64) {
         loop {
             let from = if door == LOCAL_DOOR { Some(&self.local_door) } else { self.inet_door.as_ref() };
@@ -474,8 +374,7 @@ impl Guests {
             if self.newcomers.len() == NEWCOMERS_MAX {
                 self.newcomers.pop_front();
             }
-            let (is_far, greeting) = (door == INET_DOOR, [0; Hello::BYTES + seal::BYTES]);
-            self.newcomers.push_back(Newcomer { socket: accepted, is_far, greeting, received: 0 });
+            self.newcomers.push_back(Newcomer::new(accepted, door == INET_DOOR));
             self.again.push(NEWCOMER);
         }
     }
@@ -485,10 +384,7 @@ impl Guests {
         for mut newcomer in std::mem::take(&mut self.newcomers) {
             match newcomer.take() {
                 Ok(None) => self.newcomers.push_back(newcomer),
-                Ok(Some(hello))
-                    if hello.key == self.own.key
-                        && (!newcomer.is_far || newcomer.has_proved(&self.secret)) =>
-                {
+                Ok(Some(hello)) if hello.key == self.own.key && newcomer.has_proved(&self.secret) => {
                     self.let_in(hello.from, newcomer);
                 }
                 _ => {}
@@ -503,13 +399,13 @@ impl Guests {
         };
         let guest = &mut self.list[number - self.first];
         // One that is lost does not come back, and a second connection is nobody's.
-        if guest.is_lost
-            || guest.inbound.is_some()
-            || self.watch.change(&newcomer.socket, in_number(number)).is_err()
+        if guest.is_lost()
+            || guest.has_inbound()
+            || self.watch.change(newcomer.socket(), in_number(number)).is_err()
         {
             return;
         }
-        guest.inbound = Some(newcomer.socket);
+        guest.let_in(newcomer.into_socket());
         // Whoever polls makes a place for the guest first.
         self.again.push(in_number(number));
         self.approach(number);
@@ -517,136 +413,18 @@ impl Guests {
 
     /// Takes what a guest has sent.
     fn take_in(&mut self, number: usize, client: &mut dyn Client) {
-        let mut taken = 0;
-        loop {
-            let guest = &mut self.list[number - self.first];
-            let Some(inbound) = &guest.inbound else { return };
-            match socket::receive(inbound, &mut self.scratch) {
-                Ok(None) => return,
-                Ok(Some(0)) | Err(_) => return self.lose(number),
-                Ok(Some(bytes)) => {
-                    taken += bytes;
-                    guest.input.extend_from_slice(&self.scratch[..bytes]);
-                }
-            }
-            let mut input = std::mem::take(&mut guest.input);
-            match guest.take_frames(number, &input, client) {
-                Ok(used) => input.drain(..used),
-                Err(Malformed) => return self.lose(number),
-            };
-            self.list[number - self.first].input = input;
-            if taken >= TURN_BYTES {
-                self.again.push(in_number(number));
-                return;
-            }
+        match self.list[number - self.first].take_in(number, &mut self.scratch, client) {
+            InState::Empty => {}
+            InState::More => self.again.push(in_number(number)),
+            InState::Ended => self.lose(number),
         }
     }
 
     /// Sends what the connection to a guest takes.
     fn push_out(&mut self, number: usize, client: &mut dyn Client) {
         self.connect(number);
-        if !self.take_proof(number) {
-            return;
-        }
-        // The guest closes its end of this connection when it ends.
-        let guest = &mut self.list[number - self.first];
-        let Some(out) = &guest.out else { return };
-        if !matches!(socket::receive(out, &mut self.scratch[..1]), Ok(None)) {
-            return self.close(number);
-        }
-        loop {
-            self.flush(number);
-            let guest = &mut self.list[number - self.first];
-            if !guest.queue.is_empty() {
-                return;
-            }
-            let Some(bulk) = guest.bulk_out.front_mut() else { return };
-            let bytes = FRAGMENT_BYTES.min(bulk.bytes - bulk.sent);
-            begin_frame(&mut guest.queue, BULK, NAME_BYTES + bytes);
-            guest.queue.extend_from_slice(&bulk.name.to_le_bytes());
-            let at = guest.queue.len();
-            guest.queue.resize(at + bytes, 0);
-            client.read(bulk.tag, bulk.sent as u64, &mut guest.queue[at..]);
-            bulk.sent += bytes;
-            if bulk.sent == bulk.bytes {
-                client.bulk_sent(bulk.tag);
-                guest.bulk_out.pop_front();
-            }
-        }
-    }
-
-    /// Sends what comes before all frames to a guest of another node, as far as the connection takes it.
-    fn send_greeting(&mut self, number: usize) {
-        let guest = &mut self.list[number - self.first];
-        let (Some(out), Some(awaited)) = (&guest.out, &mut guest.awaited) else { return };
-        while !awaited.greeting.is_empty() {
-            match socket::send(out, &awaited.greeting) {
-                Ok(Some(bytes)) => drop(awaited.greeting.drain(..bytes)),
-                // The connection is not there yet.
-                Ok(None) => return,
-                Err(_) => return self.close(number),
-            }
-        }
-    }
-
-    /// Whether a guest may get frames; one of another node has to show its proof first.
-    fn take_proof(&mut self, number: usize) -> bool {
-        self.send_greeting(number);
-        let guest = &mut self.list[number - self.first];
-        let (Some(out), Some(awaited)) = (&guest.out, &mut guest.awaited) else { return true };
-        if !awaited.greeting.is_empty() {
-            return false;
-        }
-        while awaited.received < seal::BYTES {
-            let rest = &mut self.scratch[..seal::BYTES - awaited.received];
-            let shown = match socket::receive(out, rest) {
-                Ok(None) => return false,
-                Ok(Some(bytes @ 1..)) => &rest[..bytes],
-                _ => break,
-            };
-            // As soon as a byte is wrong the rest does not matter.
-            if awaited.proof[awaited.received..][..shown.len()] != *shown {
-                break;
-            }
-            awaited.received += shown.len();
-        }
-        if awaited.received < seal::BYTES {
-            self.close(number);
-            return false;
-        }
-        guest.awaited = None;
-        true
-    }
-
-    fn push_frame(&mut self, to: usize, kind: u8, head: &[u8], body: &[u8]) {
-        let queue = &mut self.list[to - self.first].queue;
-        begin_frame(queue, kind, head.len() + body.len());
-        queue.extend_from_slice(head);
-        queue.extend_from_slice(body);
-    }
-
-    /// Sends what waits in a queue, as far as the connection takes it.
-    fn flush(&mut self, number: usize) {
-        let guest = &mut self.list[number - self.first];
-        let Some(out) = guest.out.as_ref().filter(|_| guest.awaited.is_none()) else { return };
-        while guest.sent < guest.queue.len() {
-            match socket::send(out, &guest.queue[guest.sent..]) {
-                Ok(Some(bytes)) => guest.sent += bytes,
-                Ok(None) => break,
-                Err(_) => {
-                    // The next look finds the connection closed.
-                    self.again.push(out_number(number));
-                    break;
-                }
-            }
-        }
-        if guest.sent == guest.queue.len() {
-            guest.queue.clear();
-            guest.sent = 0;
-        } else if guest.sent > QUEUE_BYTES_MAX {
-            guest.queue.drain(..guest.sent);
-            guest.sent = 0;
-        }
+        let sent = self.list[number - self.first].push_out(&mut self.scratch, client);
+        self.settle(number, sent);
     }
 
     /// A guest takes nothing any more. What it has sent before may still lie in the other connection, whose
@@ -654,7 +432,7 @@ impl Guests {
     fn close(&mut self, number: usize) {
         let guest = &mut self.list[number - self.first];
         guest.close();
-        if guest.inbound.is_none() {
+        if !guest.has_inbound() {
             self.doomed.push(number);
         }
     }
@@ -665,7 +443,7 @@ impl Guests {
         self.accept(INET_DOOR);
         self.greet();
         for &number in doomed {
-            if self.guest(number).inbound.is_none() {
+            if !self.guest(number).has_inbound() {
                 self.lose(number);
             }
         }
@@ -677,132 +455,9 @@ impl Guests {
     }
 
     fn lose(&mut self, number: usize) {
-        let guest = &mut self.list[number - self.first];
-        if !guest.is_lost {
-            guest.is_lost = true;
-            (guest.out, guest.awaited, guest.inbound) = (None, None, None);
-            (guest.queue, guest.input) = (Vec::new(), Vec::new());
-            guest.bulk_out.clear();
-            guest.bulk_in.clear();
+        if self.guest_mut(number).lose() {
             self.lost.push(number);
         }
-    }
-}
-
-impl Newcomer {
-    /// Takes the hello, when it is there; an error when it will not come.
-    fn take(&mut self) -> io::Result<Option<Hello>> {
-        let whole = if self.is_far { self.greeting.len() } else { Hello::BYTES };
-        while self.received < whole {
-            match socket::receive(&self.socket, &mut self.greeting[self.received..whole])? {
-                None => return Ok(None),
-                Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Some(bytes) => self.received += bytes,
-            }
-        }
-        let hello = Hello::decode(&self.greeting[..Hello::BYTES]);
-        hello.map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
-    }
-
-    /// Whether its seal is that of the user; if so it has the proof of this process.
-    fn has_proved(&self, secret: &Secret) -> bool {
-        let (hello, shown) = self.greeting.split_at(Hello::BYTES);
-        let (seal, proof) = seal::of(secret, hello);
-        // The socket is empty, so it takes a few bytes.
-        seal::is_same(shown, &seal) && matches!(socket::send(&self.socket, &proof), Ok(Some(seal::BYTES)))
-    }
-}
-
-impl Guest {
-    fn new(address: Address) -> Self {
-        Guest {
-            address,
-            out: None,
-            awaited: None,
-            queue: Vec::new(),
-            sent: 0,
-            bulk_out: VecDeque::new(),
-            inbound: None,
-            input: Vec::new(),
-            bulk_in: HashMap::new(),
-            next_name: 0,
-            has_left: false,
-            is_closed: false,
-            is_lost: false,
-        }
-    }
-
-    /// Takes the whole frames at the beginning; returns their bytes.
-    fn take_frames(
-        &mut self,
-        from: usize,
-        input: &[u8],
-        client: &mut dyn Client,
-    ) -> Result<usize, Malformed> {
-        let mut rest = input;
-        while let Some((head, behind)) = rest.split_first_chunk::<HEAD_BYTES>() {
-            let bytes = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
-            if bytes > FRAME_BYTES_MAX || self.has_left {
-                return Err(Malformed);
-            }
-            let Some((content, behind)) = behind.split_at_checked(bytes) else { break };
-            match head[0] {
-                RECORD if is_sound(content) => {
-                    client.record(from, content);
-                }
-                BULK => self.take_fragment(content, client)?,
-                LEAVE => self.has_left = true,
-                _ => return Err(Malformed),
-            }
-            rest = behind;
-        }
-        Ok(input.len() - rest.len())
-    }
-
-    fn take_fragment(&mut self, content: &[u8], client: &mut dyn Client) -> Result<(), Malformed> {
-        let (name, data) = content.split_first_chunk::<NAME_BYTES>().ok_or(Malformed)?;
-        let name = u64::from_le_bytes(*name);
-        let bulk = self.bulk_in.get_mut(&name).ok_or(Malformed)?;
-        if data.len() > bulk.bytes - bulk.received {
-            return Err(Malformed);
-        }
-        client.fragment(bulk.tag, bulk.received as u64, data);
-        bulk.received += data.len();
-        if bulk.received == bulk.bytes {
-            let tag = bulk.tag;
-            self.bulk_in.remove(&name);
-            client.bulk_received(tag);
-        }
-        Ok(())
-    }
-
-    /// Closes the connection to a guest that takes nothing any more: what waits for it is dropped.
-    fn close(&mut self) {
-        self.is_closed = true;
-        (self.out, self.awaited) = (None, None);
-        (self.queue, self.sent) = (Vec::new(), 0);
-        self.bulk_out.clear();
-    }
-}
-
-/// The head of a frame.
-fn begin_frame(queue: &mut Vec<u8>, kind: u8, bytes: usize) {
-    queue.extend_from_slice(&[kind, 0, 0, 0]);
-    queue.extend_from_slice(&(bytes as u32).to_le_bytes());
-}
-
-/// Whether a record is one that a guest sends: of a message, or of an operation on memory.
-fn is_sound(record: &[u8]) -> bool {
-    if record.first().is_some_and(|kind| wire::KINDS.contains(kind)) {
-        return wire::parse(record).is_some();
-    }
-    let Some((head, data)) = Head::decode(record) else { return false };
-    match head.kind {
-        EAGER => head.length == data.len() as u64,
-        STREAM => (data.len() as u64) < head.length && head.length <= STREAM_BYTES_MAX,
-        PART => !data.is_empty(),
-        RTS | CTS | FIN | CREDIT | CANCEL | CANCELLED => data.is_empty(),
-        _ => false,
     }
 }
 

@@ -4,8 +4,10 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use tutti_channel::Taken;
-use tutti_shm::envelope::HEAD_BYTES;
+use tutti_rma::wire;
+use tutti_shm::envelope::{EAGER, HEAD_BYTES, Head, STREAM};
 
+use super::guest::{BULK, Guest, LEAVE, RECORD, begin_frame};
 use super::*;
 use crate::router::Outbox;
 
@@ -278,7 +280,7 @@ fn guest_of_a_node_that_does_not_answer_is_lost_without_a_wait() {
     let to = one.introduce(Address { name, key: 1, inet: Some(inet) }).expect("a guest");
     one.connect(to);
     one.poll(&mut Heard::default());
-    assert!(!one.is_lost(to) && one.guest(to).out.is_some(), "it is being connected to");
+    assert!(!one.is_lost(to) && one.guest(to).has_out(), "it is being connected to");
     assert!(!one.is_quiet(), "the greeting has not been taken");
     until("the loss", || {
         one.poll(&mut Heard::default());
@@ -334,4 +336,66 @@ fn guests_that_are_forgotten_leave_their_numbers_to_others() {
         heard.records.iter().map(|(from, record)| (*from, record[HEAD_BYTES..].to_vec())).collect();
     let sent: Vec<_> = (0..100_u32).map(|round| (FIRST, round.to_le_bytes().to_vec())).collect();
     assert_eq!(said, sent);
+}
+
+/// A guest with a connection to it, and that connection's other end.
+fn connected_guest() -> (Guest, OwnedFd) {
+    let (own, end) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    own.set_nonblocking(true).expect("a socket");
+    let mut guest = Guest::new(Address { name: ProcessName { job: 1, rank: 0 }, key: 2, inet: None });
+    let sent = guest.begin(own.into(), [0; Hello::BYTES], None);
+    assert_eq!((sent, guest.has_out(), guest.wants_out()), (OutState::Open, true, false));
+    (guest, end.into())
+}
+
+#[test]
+fn guest_that_reads_nothing_gets_a_bounded_queue() {
+    let (mut guest, _end) = connected_guest();
+    let record = eager(&[7; 1000]);
+    let mut taken = 0;
+    let full = loop {
+        match guest.push_record(FIRST, &record, &[]) {
+            Ok(()) => taken += 1,
+            Err(error) => break error,
+        }
+        assert!(taken < 100_000, "{taken} records are queued");
+        assert_eq!(guest.flush(), OutState::Open);
+    };
+    assert!(matches!(full, SendError::Full) && taken > 200 && !guest.is_quiet());
+}
+
+#[test]
+fn guest_whose_end_is_closed_takes_nothing_more_until_it_is_lost_once() {
+    let (mut guest, end) = connected_guest();
+    drop(end);
+    let (mut scratch, mut heard) = ([0; 64], Heard::default());
+    assert_eq!(guest.push_out(&mut scratch, &mut heard), OutState::Closed);
+    guest.close();
+    assert!(!guest.has_out() && !guest.wants_out() && guest.is_quiet());
+    assert!(matches!(guest.push_record(FIRST, &eager(&[1]), &[]), Err(SendError::Exited(10))));
+    assert!(!guest.push_bulk(0, 8, 0) && !guest.is_lost());
+    assert!(guest.lose() && !guest.lose() && guest.is_lost(), "it is lost once");
+}
+
+#[test]
+fn guest_frames_are_taken_whole_and_none_behind_its_leave() {
+    let (mut guest, _end) = connected_guest();
+    let (own, mut end) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    own.set_nonblocking(true).expect("a socket");
+    guest.let_in(own.into());
+    let (mut scratch, mut heard) = (vec![0; 4096], Heard::default());
+    let mut say = |bytes: &[u8], guest: &mut Guest, heard: &mut Heard| {
+        std::io::Write::write_all(&mut end, bytes).expect("it is said");
+        guest.take_in(FIRST, &mut scratch, heard)
+    };
+    let mut frame = Vec::new();
+    begin_frame(&mut frame, RECORD, eager(&[5]).len());
+    frame.extend_from_slice(&eager(&[5]));
+    let (one, rest) = frame.split_at(11);
+    assert_eq!((say(one, &mut guest, &mut heard), heard.records.len()), (InState::Empty, 0));
+    assert_eq!((say(rest, &mut guest, &mut heard), heard.records.len()), (InState::Empty, 1));
+    let mut leave = Vec::new();
+    begin_frame(&mut leave, LEAVE, 0);
+    assert_eq!((say(&leave, &mut guest, &mut heard), guest.has_left()), (InState::Empty, true));
+    assert_eq!((say(&frame, &mut guest, &mut heard), heard.records.len()), (InState::Ended, 1));
 }
