@@ -18,9 +18,10 @@
 
 #![allow(unsafe_code)]
 
+mod state;
+
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
-use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,23 +35,17 @@ use tutti_runtime::rank;
 use tutti_shm::queue::Queue;
 
 use crate::failure::fail;
-use crate::flow::{Lane, credit_lines};
-use crate::function::{Descriptor, Function, Functions, Name, Reply};
-use crate::meeting::{self, Meeting};
-use crate::open::{OpenCall, OpenCalls};
-use crate::outbox::{Leaving, Outbox};
-use crate::pack::{Added, PACKED_BYTES_MAX, Pack, Packs};
-use crate::parts::{LONG_BYTES_MAX, Parts};
+use crate::flow::Lane;
+use crate::function::{Descriptor, Function, Functions, Reply};
 use crate::quick;
 use crate::status::*;
-use crate::wire::*;
+use crate::wire::{MESSAGE_BYTES_MAX, Number};
+use state::{Act, NO_REPLY, State};
 
 pub use crate::wire::Sums;
 
 /// Changes with the messages.
 const VERSION: u64 = 2;
-/// Bytes of calls that wait for credit.
-const BACKLOG_BYTES_MAX: usize = 64 << 20;
 /// Messages that one call of [`progress`] takes at most.
 const MESSAGES_MAX: usize = 256;
 
@@ -89,21 +84,6 @@ struct Card {
     version: u64,
     /// By lane.
     queues: [Handle; 2],
-}
-
-#[derive(Debug)]
-struct State {
-    me: usize,
-    outbox: Outbox,
-    packs: Packs,
-    /// Places by rank of the job.
-    places: HashMap<u32, usize>,
-    open: OpenCalls,
-    parts: Parts,
-    functions: Functions,
-    meeting: Meeting,
-    sums: Sums,
-    owns_mpi: bool,
 }
 
 /// Part of a thread in the invocations of its process.
@@ -208,20 +188,8 @@ fn start(functions: Functions) -> Result<State, (c_int, Vec<Handle>)> {
         fail(format_args!("rank {other} invokes functions by version {found}, rank {me} by {VERSION}"));
     }
     let all: Vec<_> = cards.iter().map(|card| card.queues).collect();
-    // A message by a small credit is short, so that several are under way.
-    let pack_bytes = if credit_lines(ranks) < 128 { MESSAGE_BYTES_MAX / 2 } else { MESSAGE_BYTES_MAX };
-    Ok(State {
-        me,
-        outbox: Outbox::new(me, &all),
-        packs: Packs::new(ranks, pack_bytes),
-        places: job.world().iter().enumerate().map(|(place, rank)| (*rank, place)).collect(),
-        open: OpenCalls::default(),
-        parts: Parts::default(),
-        functions,
-        meeting: Meeting::new(me, ranks),
-        sums: Sums::default(),
-        owns_mpi,
-    })
+    let places = job.world().iter().enumerate().map(|(place, rank)| (*rank, place)).collect();
+    Ok(State::new(me, &all, places, functions, owns_mpi))
 }
 
 /// Closes the queues. All ranks have met, and have nothing under way.
@@ -231,11 +199,10 @@ fn start(functions: Functions) -> Result<State, (c_int, Vec<Handle>)> {
 pub fn quit() -> Result<(), c_int> {
     expect_main()?;
     let (queues, owns_mpi) = with(|state| {
-        let is_at_rest = state.open.len() == 0 && state.outbox.is_empty() && !state.packs.has_bursts();
-        if !is_at_rest || state.meeting.is_under_way() {
+        if !state.is_at_rest() {
             return Err(BUSY);
         }
-        Ok((Lane::ALL.map(|lane| state.outbox.own_queue(lane)), state.owns_mpi))
+        Ok((Lane::ALL.map(|lane| state.own_queue(lane)), state.owns_mpi()))
     })?;
     *lock() = None;
     ROLE.set(Role::Other);
@@ -255,7 +222,7 @@ pub fn quit() -> Result<(), c_int> {
 /// # Errors
 /// Before [`init`], after [`quit`], and in another thread.
 pub fn place() -> Result<(usize, usize), c_int> {
-    with(|state| Ok((state.me, state.outbox.ranks())))
+    with(|state| Ok(state.place()))
 }
 
 /// Calls that are open here, and bytes of those that wait for credit.
@@ -263,7 +230,7 @@ pub fn place() -> Result<(usize, usize), c_int> {
 /// # Errors
 /// As [`place`].
 pub fn under_way() -> Result<(usize, usize), c_int> {
-    with(|state| Ok((state.open.len(), state.outbox.backlog_bytes())))
+    with(|state| Ok(state.under_way()))
 }
 
 /// Starts a function at the rank at a place; never waits. Without an `answer` nobody is told when it has
@@ -283,63 +250,12 @@ pub unsafe fn send(
     result_bytes: usize,
     answer: Option<NonNull<Answer>>,
 ) -> Result<(), c_int> {
-    let (is_quick, is_packed, is_long) = (flags & QUICK != 0, flags & PACKED != 0, flags & LONG != 0);
-    let is_right = flags & !(QUICK | PACKED | LONG) == 0
-        && !(is_quick && is_long)
-        && !(is_packed && (is_quick || answer.is_some()));
     with(|state| {
-        let to = usize::try_from(to).ok().filter(|to| *to < state.outbox.ranks()).ok_or(NO_RANK)?;
-        if !is_right {
-            return Err(INVALID);
-        }
-        let arguments_max = if is_quick { ARGUMENT_BYTES_MAX } else { LONG_BYTES_MAX };
-        if arguments.len() > arguments_max || result_bytes > RESULT_BYTES_MAX {
-            return Err(TOO_LONG);
-        }
-        let (name, signature) = state.functions.name(function).ok_or(NO_FUNCTION)?;
-        if state.outbox.backlog_bytes() + CALL_BYTES + arguments.len() > BACKLOG_BYTES_MAX {
-            return Err(BUSY);
-        }
-        if is_packed && arguments.len() <= PACKED_BYTES_MAX {
-            match state.packs.add(to, name, signature, arguments) {
-                Added::Alone => {}
-                Added::Kept => {
-                    state.sums.sent += 1;
-                    quick::ask_flush(&state.outbox.own_queue(Lane::Quick));
-                    return Ok(());
-                }
-                Added::Full(pack) => {
-                    state.sums.sent += 1;
-                    return state.send_pack(to, pack);
-                }
-            }
-        }
-        let lane = if is_quick { Lane::Quick } else { Lane::Ordinary };
-        if let (Lane::Ordinary, Some(pack)) = (lane, state.packs.take(to)) {
-            state.send_pack(to, pack)?;
-        }
-        let (mut reply, mut answer_lines) = (None, 0);
-        if let Some(answer) = answer {
-            let room = result_bytes.max(TEXT_BYTES);
-            answer_lines = Queue::lines_of(ANSWER_BYTES + room);
-            let told = Some(answer.as_ptr().expose_provenance());
-            let number = state.open.insert(OpenCall { to, lane, answer_lines, answer: told }).ok_or(BUSY)?;
-            // SAFETY: our contract.
-            unsafe { (*answer.as_ptr()).number = u64::from(number.index) << 16 | u64::from(number.check) };
-            reply = Some(Asked { number, room: room as u16, is_long });
-        }
-        state.sums.sent += 1;
-        if let Err(status) = state.send_call(to, lane, arguments, answer_lines, |arguments| Message::Call {
-            reply,
-            name,
-            signature,
-            arguments,
-        }) {
-            state.sums.sent -= 1;
-            if let Some(Asked { number, .. }) = reply {
-                state.open.take(number, to);
-            }
-            return Err(status);
+        let told = answer.map(|answer| answer.as_ptr().expose_provenance());
+        let number = state.call(to, function, flags, arguments, result_bytes, told)?;
+        if let (Some(answer), Some(number)) = (answer, number) {
+            // SAFETY: our contract; who takes its end needs the state first.
+            unsafe { (*answer.as_ptr()).number = number.packed().into() };
         }
         Ok(())
     })
@@ -355,12 +271,9 @@ pub unsafe fn send(
 pub unsafe fn redirect(answer: NonNull<Answer>, to: Option<NonNull<Answer>>) -> Result<(), c_int> {
     // SAFETY: our contract.
     let number = unsafe { (*answer.as_ptr()).number };
-    let named = Number { index: (number >> 16) as u16, check: number as u16 };
     with(|state| {
         let address = to.map(|to| to.as_ptr().expose_provenance());
-        if !state.open.redirect(named, address) {
-            return Err(INVALID);
-        }
+        state.redirect(Number::of(number as u32), address)?;
         if let Some(to) = to {
             // SAFETY: our contract.
             unsafe { (*to.as_ptr()).number = number };
@@ -374,20 +287,7 @@ pub unsafe fn redirect(answer: NonNull<Answer>, to: Option<NonNull<Answer>>) -> 
 /// # Errors
 /// [`TOO_LONG`]: the caller has less room; the call is still open. [`INVALID`]: nobody can have asked so.
 pub fn answer(reply: Reply, status: c_int, data: &[u8]) -> Result<(), c_int> {
-    with(|state| {
-        if reply.to >= 0 {
-            let to = usize::try_from(reply.to).ok().filter(|to| *to < state.outbox.ranks()).ok_or(INVALID)?;
-            let direct = (reply.direct as usize).min(RESULT_BYTES_MAX);
-            if data.len() > (reply.room as usize).clamp(direct, LONG_BYTES_MAX) {
-                return Err(TOO_LONG);
-            }
-            let status = i8::try_from(status).map_err(|_| INVALID)?;
-            let number = Number { index: (reply.number >> 16) as u16, check: reply.number as u16 };
-            state.send_answer(to, number, status, data, direct)?;
-        }
-        state.sums.ended += 1;
-        Ok(())
-    })
+    with(|state| state.answer(reply, status, data))
 }
 
 /// Comes to a meeting of all ranks.
@@ -396,14 +296,7 @@ pub fn answer(reply: Reply, status: c_int, data: &[u8]) -> Result<(), c_int> {
 /// [`BUSY`]: this rank is in one.
 pub fn arrive() -> Result<(), c_int> {
     expect_main()?;
-    with(|state| {
-        state.flush(true);
-        if state.meeting.is_under_way() {
-            return Err(BUSY);
-        }
-        let send = state.meeting.arrive(state.sums);
-        state.send_meeting(send)
-    })
+    with(State::arrive)
 }
 
 /// Calls that all had sent and ended when they came to the last meeting.
@@ -411,37 +304,8 @@ pub fn arrive() -> Result<(), c_int> {
 /// # Errors
 /// [`PENDING`]: it is not over.
 pub fn arrived() -> Result<Sums, c_int> {
-    with(|state| if state.meeting.is_under_way() { Err(PENDING) } else { Ok(state.meeting.last()) })
+    with(|state| state.arrived())
 }
-
-/// Arguments or a result.
-enum Data {
-    /// The message from this byte on.
-    Here(usize),
-    /// Parts, put together.
-    Whole(Vec<u8>),
-}
-
-impl Data {
-    fn of<'a>(&'a self, message: &'a [u8]) -> &'a [u8] {
-        match self {
-            Data::Here(begin) => &message[*begin..],
-            Data::Whole(data) => data,
-        }
-    }
-}
-
-/// Work left to do with a message outside of the state.
-enum Act {
-    Nothing,
-    Run(Function, Reply, Data),
-    /// Functions of a message, with the places of their arguments.
-    RunAll(Vec<(Function, std::ops::Range<usize>)>),
-    Tell(usize, c_int, Data),
-}
-
-/// Reply of a function that no caller waits for.
-const NO_REPLY: Reply = Reply { to: -1, number: 0, room: 0, direct: 0 };
 
 /// A message as it comes: arguments in it are aligned to 8 bytes.
 #[repr(C, align(16))]
@@ -486,7 +350,7 @@ pub fn progress(how: Progress) -> Result<usize, c_int> {
         if how != Progress::Keep {
             state.flush(true);
         }
-        Ok(state.outbox.own_queue(Lane::Ordinary))
+        Ok(state.own_queue(Lane::Ordinary))
     })?;
     let mut buffer = Buffer([0; MESSAGE_BYTES_MAX]);
     let buffer = &mut buffer.0;
@@ -531,212 +395,12 @@ impl quick::Work for QuickWork {
         let flushed = with(|state| {
             let has_posts = state.flush(false);
             if !has_posts {
-                state.packs.end_bursts();
+                state.end_bursts();
                 end();
             }
             Ok(has_posts)
         });
         // No state: nothing is posted.
         flushed.unwrap_or(false)
-    }
-}
-
-impl State {
-    /// Sends a call whose message has these arguments, or their last part behind parts of its own.
-    fn send_call<'a>(
-        &mut self,
-        to: usize,
-        lane: Lane,
-        arguments: &'a [u8],
-        answer_lines: u64,
-        message: impl FnOnce(&'a [u8]) -> Message<'a>,
-    ) -> Result<(), c_int> {
-        let (parts, last) = cut(arguments, ARGUMENT_BYTES_MAX);
-        for data in parts {
-            let part = Message::Part { of: PartOf::Call, data }.encode();
-            self.outbox.send(to, lane, Leaving::call(part, 0))?;
-        }
-        self.outbox.send(to, lane, Leaving::call(message(last).encode(), answer_lines))
-    }
-
-    fn send_pack(&mut self, to: usize, pack: Pack) -> Result<(), c_int> {
-        let sent = self.outbox.send(to, Lane::Ordinary, Leaving::call(pack.message, 0));
-        if sent.is_err() {
-            self.sums.sent -= pack.posts;
-        }
-        sent
-    }
-
-    /// Sends all packed posts; whether there were any. The next post to each rank leaves at once where
-    /// their bursts end.
-    fn flush(&mut self, ends_bursts: bool) -> bool {
-        if !self.packs.has_bursts() {
-            return false;
-        }
-        let all = self.packs.take_all();
-        let has_posts = !all.is_empty();
-        for (to, pack) in all {
-            // A rank that has left the job is noticed by whoever sends to it next.
-            let _ = self.send_pack(to, pack);
-        }
-        if ends_bursts {
-            self.packs.end_bursts();
-        }
-        has_posts
-    }
-
-    fn send_answer(
-        &mut self,
-        to: usize,
-        number: Number,
-        status: i8,
-        data: &[u8],
-        direct: usize,
-    ) -> Result<(), c_int> {
-        let (parts, last) = cut(data, direct.max(1));
-        let is_whole = parts.len() == 0;
-        for data in parts {
-            let part = Message::Part { of: PartOf::Answer(number), data }.encode();
-            self.outbox.send(to, Lane::Ordinary, Leaving::call(part, 0))?;
-        }
-        let message = Message::Answer { number, status, returned: self.outbox.tell(to), data: last }.encode();
-        if is_whole { self.outbox.put(to, &message) } else { self.outbox.send_answer(to, message) }
-    }
-
-    fn send_meeting(&mut self, send: Option<meeting::Send>) -> Result<(), c_int> {
-        match send {
-            None => Ok(()),
-            Some(meeting::Send::Up(to, sums)) => self.outbox.put(to, &Message::Up(sums).encode()),
-            Some(meeting::Send::Down(sums)) => {
-                let message = Message::Down(sums).encode();
-                self.meeting.children().try_for_each(|to| self.outbox.put(to, &message))
-            }
-        }
-    }
-
-    /// A message by credit was taken out of a queue.
-    fn note_taken(&mut self, from: usize, lane: Lane, bytes: usize) -> Result<(), c_int> {
-        match self.outbox.handle_call(from, lane, bytes) {
-            Some(returned) => self.outbox.put(from, &Message::Credit { lane, returned }.encode()),
-            None => Ok(()),
-        }
-    }
-
-    /// Deals with a message; what is of no rank, or is none, is dropped.
-    fn handle(&mut self, from: u32, bytes: &[u8]) -> Result<Act, c_int> {
-        let Some(from) = self.places.get(&from).copied() else { return Ok(Act::Nothing) };
-        match Message::decode(bytes) {
-            None => {}
-            Some(Message::Call { reply, name, signature, arguments }) => {
-                self.note_taken(from, Lane::Ordinary, bytes.len())?;
-                let whole = self.parts.end(from, PartOf::Call, arguments);
-                let data = whole.map_or(Data::Here(CALL_BYTES), Data::Whole);
-                return self.begin(from, reply, name, signature, data);
-            }
-            Some(Message::Posts(posts)) => {
-                self.note_taken(from, Lane::Ordinary, bytes.len())?;
-                let mut all = Vec::new();
-                for post in posts {
-                    let function = self.functions.find(post.name, post.signature);
-                    let function = function.unwrap_or_else(|| self.fail_unknown(from));
-                    all.push((function, post.arguments));
-                }
-                return Ok(Act::RunAll(all));
-            }
-            Some(Message::Part { of, data }) => {
-                self.note_taken(from, Lane::Ordinary, bytes.len())?;
-                let is_expected = match of {
-                    PartOf::Call => true,
-                    PartOf::Answer(number) => self.open.is_open(number, from),
-                };
-                if is_expected {
-                    self.parts.add(from, of, data);
-                }
-            }
-            Some(Message::Answer { number, status, returned, data }) => {
-                self.outbox.handle_returned(from, Lane::Ordinary, returned);
-                let Some(call) = self.open.take(number, from) else { return Ok(Act::Nothing) };
-                self.outbox.handle_answer(from, call.lane, call.answer_lines);
-                let whole = self.parts.end(from, PartOf::Answer(number), data);
-                if let Some(address) = call.answer {
-                    let data = whole.map_or(Data::Here(bytes.len() - data.len()), Data::Whole);
-                    return Ok(Act::Tell(address, c_int::from(status), data));
-                }
-            }
-            Some(Message::Credit { lane, returned }) => self.outbox.handle_returned(from, lane, returned),
-            Some(Message::Up(sums)) => {
-                let send = self.meeting.handle_up(from, sums);
-                self.send_meeting(send)?;
-            }
-            Some(Message::Down(sums)) => {
-                let send = self.meeting.handle_down(from, sums);
-                self.send_meeting(send)?;
-            }
-        }
-        Ok(Act::Nothing)
-    }
-
-    /// Deals with a message of the quick queue, where calls come and nothing else.
-    fn handle_quick(&mut self, from: u32, bytes: &[u8]) -> Result<Act, c_int> {
-        let Some(from) = self.places.get(&from).copied() else { return Ok(Act::Nothing) };
-        let Some(Message::Call { reply, name, signature, .. }) = Message::decode(bytes) else {
-            return Ok(Act::Nothing);
-        };
-        self.note_taken(from, Lane::Quick, bytes.len())?;
-        self.begin(from, reply, name, signature, Data::Here(CALL_BYTES))
-    }
-
-    fn fail_unknown(&self, from: usize) -> ! {
-        fail(format_args!(
-            "rank {} has been sent a function by rank {from} that it does not have: they run different programs or libraries",
-            self.me
-        ));
-    }
-
-    /// A call has come: what runs, unless the function is not known here.
-    fn begin(
-        &mut self,
-        from: usize,
-        reply: Option<Asked>,
-        name: Name,
-        signature: u64,
-        data: Data,
-    ) -> Result<Act, c_int> {
-        let Some(function) = self.functions.find(name, signature) else {
-            let Some(Asked { number, room, .. }) = reply else { self.fail_unknown(from) };
-            self.sums.ended += 1;
-            self.send_answer(from, number, NO_FUNCTION as i8, &[], room.into())?;
-            return Ok(Act::Nothing);
-        };
-        let reply = reply.map_or(NO_REPLY, |Asked { number, room, is_long }| Reply {
-            to: from as i32,
-            number: u32::from(number.index) << 16 | u32::from(number.check),
-            room: if is_long { LONG_BYTES_MAX as u32 } else { room.into() },
-            direct: room.into(),
-        });
-        Ok(Act::Run(function, reply, data))
-    }
-}
-
-/// Pieces of so many bytes, and the rest, which is not longer.
-fn cut(data: &[u8], bytes_max: usize) -> (std::slice::ChunksExact<'_, u8>, &[u8]) {
-    let parts = data.len().saturating_sub(1) / bytes_max * bytes_max;
-    let (parts, last) = data.split_at(parts);
-    (parts.chunks_exact(bytes_max), last)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::cut;
-
-    #[test]
-    fn data_is_cut_into_pieces_and_a_rest_of_their_length_at_most() {
-        for (length, parts, rest) in [(0, 0, 0), (1, 0, 1), (8, 0, 8), (9, 1, 1), (16, 1, 8), (17, 2, 1)] {
-            let data: Vec<u8> = (0..length).collect();
-            let (pieces, last) = cut(&data, 8);
-            assert_eq!((pieces.len(), last.len()), (parts, rest), "{length}");
-            let whole: Vec<u8> = pieces.flatten().chain(last).copied().collect();
-            assert_eq!(whole, data);
-        }
     }
 }

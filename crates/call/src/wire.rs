@@ -64,6 +64,18 @@ pub(crate) struct Number {
     pub(crate) check: u16,
 }
 
+impl Number {
+    /// Both parts in one.
+    pub(crate) fn packed(self) -> u32 {
+        u32::from(self.index) << 16 | u32::from(self.check)
+    }
+
+    /// Number of both parts in one.
+    pub(crate) fn of(packed: u32) -> Self {
+        Number { index: (packed >> 16) as u16, check: packed as u16 }
+    }
+}
+
 /// Answer that a call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
