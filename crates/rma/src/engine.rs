@@ -16,10 +16,8 @@
 //!   somebody asks for it ([`Engine::take_refusal`]).
 #![allow(unsafe_code)]
 
-use std::collections::{HashMap, VecDeque};
-
 use tutti_datatype::Buffer;
-use tutti_shm::window_lock::{Mode, Ticket, WindowLock};
+use tutti_shm::window_lock::Mode;
 
 use crate::claims::Claims;
 use crate::control::Count;
@@ -28,64 +26,28 @@ use crate::operation::{Kept, Note, Operation};
 use crate::region::{Region, Rights};
 use bulk::{Bulks, Way};
 use long::region_bytes;
+use peer::{Peer, peer};
+use places::Places;
+use refusals::Refusals;
+use regions::Regions;
 
 use crate::wire::{self, Begin, HEAD_BYTES, NO_REPLY, Name, Range, Record, Refusal, Request};
 
 pub mod bulk;
 mod long;
+mod peer;
+mod places;
+mod port;
+mod refusals;
+mod regions;
+
+pub use places::Queued;
+pub use port::{Offered, Port, Room};
 
 /// Answers with data that a pair may have outstanding.
 pub const ANSWERS_MAX: usize = 256;
 /// Bytes of these answers.
 pub const ANSWER_BYTES_MAX: usize = 256 << 10;
-/// Refusals that are kept by region until somebody asks.
-const REFUSALS_MAX: usize = 1024;
-
-/// Fate of a record that was offered to the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offered {
-    /// The record will arrive.
-    Taken,
-    /// No room for now.
-    Full,
-    /// The rank has left.
-    Gone,
-}
-
-/// How records leave.
-pub trait Port {
-    /// Offers a record, head and body in one, to a rank.
-    fn offer(&mut self, to: usize, head: &[u8], body: &[u8]) -> Offered;
-    /// Makes room for a bulk message of a rank, and names it.
-    fn accept_bulk(&mut self, from: usize, bytes: usize, tag: u64) -> Room {
-        let _ = (from, bytes, tag);
-        Room::Never
-    }
-    /// Begins to send a bulk message under the name that its receiver gave it.
-    fn send_bulk(&mut self, to: usize, name: u64, bytes: usize, tag: u64) -> Offered {
-        let _ = (to, name, bytes, tag);
-        Offered::Gone
-    }
-    /// Takes room back.
-    fn cancel_bulk(&mut self, from: usize, name: u64) {
-        let _ = (from, name);
-    }
-    /// Whether there are bulk messages at all.
-    fn has_bulk(&self) -> bool {
-        false
-    }
-}
-
-/// Whether there is room for a bulk message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// Name of the message.
-    Named(u64),
-    /// Not for now.
-    Full,
-    /// No room ever.
-    Never,
-}
 
 /// How far an operation has been handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,165 +60,17 @@ pub enum Pushed {
     Gone,
 }
 
-/// An answer that is awaited.
-#[derive(Debug)]
-struct Awaited {
-    into: Buffer,
-    has_data: bool,
-    note: Option<Note>,
-    /// The bulk message that brings it, or that it clears.
-    bulk: Option<bulk::Tag>,
-}
-
-/// State of this rank towards another one.
-#[derive(Debug, Default)]
-struct Peer {
-    awaited: Vec<Option<Awaited>>,
-    free: Vec<u32>,
-    outstanding: usize,
-    /// Of those that bring data: how many, and how many bytes.
-    answers: usize,
-    answer_bytes: usize,
-    /// Answers to it that the network has not taken yet.
-    owed: VecDeque<Vec<u8>>,
-    /// Bytes in there.
-    owed_bytes: usize,
-    is_gone: bool,
-    /// Long puts and gets under way.
-    puts: usize,
-    gets: usize,
-    /// Refusals of it that are kept.
-    refusals: usize,
-    /// Requests that were handed over to it, and those of it that have come.
-    asked: u64,
-    served: u64,
-}
-
-impl Peer {
-    fn await_answer(&mut self, into: Buffer, has_data: bool, note: Option<Note>) -> u32 {
-        self.outstanding += 1;
-        if has_data {
-            (self.answers, self.answer_bytes) = (self.answers + 1, self.answer_bytes + into.bytes);
-        }
-        let awaited = Some(Awaited { into, has_data, note, bulk: None });
-        if let Some(number) = self.free.pop() {
-            self.awaited[number as usize] = awaited;
-            return number;
-        }
-        self.awaited.push(awaited);
-        self.awaited.len() as u32 - 1
-    }
-
-    fn end_answer(&mut self, number: u32) -> Option<Awaited> {
-        let awaited = self.awaited.get_mut(number as usize)?.take()?;
-        self.free.push(number);
-        self.outstanding -= 1;
-        if awaited.has_data {
-            (self.answers, self.answer_bytes) = (self.answers - 1, self.answer_bytes - awaited.into.bytes);
-        }
-        Some(awaited)
-    }
-
-    fn set_bulk(&mut self, number: u32, bulk: bulk::Tag) {
-        if let Some(Some(awaited)) = self.awaited.get_mut(number as usize) {
-            awaited.bulk = Some(bulk);
-        }
-    }
-
-    fn bulk_of(&self, number: u32) -> Option<bulk::Tag> {
-        self.awaited.get(number as usize)?.as_ref()?.bulk
-    }
-
-    /// Whether an operation is kept back while a bulk message is under way: any behind a put; behind a
-    /// get whatever could change its bytes.
-    fn keeps_back(&self, is_read: bool) -> bool {
-        self.puts > 0 || (self.gets > 0 && !is_read)
-    }
-
-    fn has_room(&self, bytes: usize) -> bool {
-        self.answers == 0 || (self.answers < ANSWERS_MAX && self.answer_bytes + bytes <= ANSWER_BYTES_MAX)
-    }
-}
-
-/// Peer of a rank, created where it is not there yet.
-fn peer(peers: &mut Vec<Peer>, rank: usize) -> &mut Peer {
-    if peers.len() <= rank {
-        peers.resize_with(rank + 1, Peer::default);
-    }
-    &mut peers[rank]
-}
-
-/// A rank of another node in the queue of a lock here.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    region: Name,
-    from: usize,
-    number: u32,
-    ticket: Ticket,
-    lock: WindowLock,
-    has_entered: bool,
-    /// Whether nobody waits for it any more: its turn passes.
-    is_void: bool,
-}
-
-/// A place in the queue of a lock here, as an onlooker is told of it.
-#[derive(Debug)]
-pub struct Queued<'a> {
-    /// The memory that is locked.
-    pub region: Name,
-    /// The rank of another node that has the place.
-    pub from: usize,
-    /// The number of its ticket.
-    pub number: u32,
-    /// Whether it has the lock.
-    pub has_entered: bool,
-    engine: &'a Engine,
-    place: &'a Place,
-}
-
-impl Queued<'_> {
-    /// Names the ranks that it waits for, if that is known. A place of a rank that has left waits for nobody:
-    /// its turn passes by itself.
-    pub fn visit_before(&self, visit: &mut dyn FnMut(u32)) {
-        if self.has_entered || self.place.is_void {
-            return;
-        }
-        let Engine { me, places, .. } = self.engine;
-        self.place.lock.visit_before(self.place.ticket, &mut |number, owner| {
-            let is_it = |place: &&Place| {
-                place.region == self.region && place.ticket.number() == number && owner == *me
-            };
-            match places.iter().find(is_it) {
-                Some(place) if place.is_void => {}
-                Some(place) => visit(place.from as u32),
-                None => visit(owner),
-            }
-        });
-    }
-}
-
-#[derive(Debug, Default)]
-struct Slot {
-    generation: u32,
-    region: Option<Region>,
-    /// Whether it is about to be closed: what is under way goes on, and nothing begins.
-    is_retired: bool,
-}
-
 /// State of a rank: what it has opened, asked for and owes.
 #[derive(Debug)]
 pub struct Engine {
-    me: u32,
     record_bytes_max: usize,
-    regions: Vec<Slot>,
+    regions: Regions,
     /// By rank, up to the last one that there was to do with.
     peers: Vec<Peer>,
     /// Peers to whom something is owed.
     busy: Vec<usize>,
-    places: Vec<Place>,
-    refusals: HashMap<(usize, Name), Refusal>,
-    /// Ranks of this node that are to be rung.
-    rings: Vec<u32>,
+    places: Places,
+    refusals: Refusals,
     /// By [`Refusal`].
     refused: [u64; Refusal::ALL.len()],
     head: Vec<u8>,
@@ -275,14 +89,12 @@ impl Engine {
     /// Engine of world rank `me`, which has opened nothing; records are of `record_bytes_max` bytes at most.
     pub fn new(me: u32, record_bytes_max: usize) -> Self {
         Engine {
-            me,
             record_bytes_max: record_bytes_max.min(u16::MAX.into()),
-            regions: Vec::new(),
+            regions: Regions::default(),
             peers: Vec::new(),
             busy: Vec::new(),
-            places: Vec::new(),
-            refusals: HashMap::new(),
-            rings: Vec::new(),
+            places: Places::new(me),
+            refusals: Refusals::default(),
             refused: [0; Refusal::ALL.len()],
             head: Vec::new(),
             scratch: Vec::new(),
@@ -296,30 +108,20 @@ impl Engine {
     /// rank there is a word as far as the memory reaches.
     pub fn set_claims(&mut self, claims: Claims, ranks: usize) {
         for from in 0..ranks {
-            claims.set(from, self.peers.get(from).map_or(0, |peer| peer.served));
+            claims.set(from, self.peers.get(from).map_or(0, Peer::served));
         }
         self.claims = Some(claims);
     }
 
     /// Opens memory; its name is to be told to whoever may use it.
     pub fn open(&mut self, region: Region) -> Name {
-        let free = self.regions.iter().position(|slot| slot.region.is_none());
-        let id = free.unwrap_or_else(|| {
-            self.regions.push(Slot::default());
-            self.regions.len() - 1
-        });
-        let slot = &mut self.regions[id];
-        (slot.region, slot.is_retired) = (Some(region), false);
-        Name { id: id as u32, generation: slot.generation }
+        self.regions.open(region)
     }
 
     /// Begins to close memory: whoever names it from now on is refused. It may be closed when it is not
     /// [`Engine::is_in_use`].
     pub fn retire(&mut self, name: Name) {
-        let slot = self.regions.get_mut(name.id as usize);
-        if let Some(slot) = slot.filter(|slot| slot.generation == name.generation) {
-            slot.is_retired = true;
-        }
+        self.regions.retire(name);
     }
 
     /// Whether a long operation of another rank on this memory is under way.
@@ -329,22 +131,25 @@ impl Engine {
 
     /// Closes memory: whoever names it from now on is refused.
     pub fn close(&mut self, name: Name) {
-        let Some(slot) = self.regions.get_mut(name.id as usize) else { return };
-        if slot.generation == name.generation && slot.region.take().is_some() {
-            slot.generation = slot.generation.wrapping_add(1);
-            self.places.retain(|place| place.region != name);
+        if self.regions.close(name) {
+            self.places.close(name);
         }
     }
 
     /// Whether nothing is open.
     pub fn is_closed(&self) -> bool {
-        self.regions.iter().all(|slot| slot.region.is_none())
+        self.regions.is_empty()
+    }
+
+    /// Open memory of a name.
+    fn region(&self, name: Name) -> Option<&Region> {
+        self.regions.find(name)
     }
 
     /// Hands over as much of an operation as there is room for.
     pub fn push(&mut self, operation: &mut Operation, port: &mut dyn Port) -> Pushed {
         let target = peer(&mut self.peers, operation.to);
-        if !operation.is_handed_over() && !target.is_gone {
+        if !operation.is_handed_over() && !target.is_gone() {
             if target.keeps_back(operation.is_read()) {
                 return Pushed::Part;
             }
@@ -359,7 +164,7 @@ impl Engine {
         let Engine { peers, head, scratch, ranges, .. } = self;
         let peer = peer(peers, operation.to);
         while !operation.is_handed_over() {
-            if peer.is_gone {
+            if peer.is_gone() {
                 return Pushed::Gone;
             }
             let cut = operation.cut(self.record_bytes_max, ranges);
@@ -380,9 +185,9 @@ impl Engine {
             }
             if operation.is_kept_whole(&cut) {
                 let record = [head, operation.data(&cut, scratch)].concat();
-                operation.keep(Kept { number: peer.asked, record });
+                operation.keep(Kept { number: peer.asked(), record });
             }
-            peer.asked += 1;
+            peer.note_asked();
             operation.advance(&cut);
         }
         Pushed::All
@@ -423,7 +228,7 @@ impl Engine {
         port: &mut dyn Port,
     ) -> Pushed {
         let peer = peer(&mut self.peers, to);
-        if peer.is_gone {
+        if peer.is_gone() {
             return Pushed::Gone;
         }
         if peer.keeps_back(false) {
@@ -435,9 +240,11 @@ impl Engine {
         if offered != Offered::Taken && is_answered {
             peer.end_answer(number);
         }
-        peer.asked += u64::from(offered == Offered::Taken);
         match offered {
-            Offered::Taken => Pushed::All,
+            Offered::Taken => {
+                peer.note_asked();
+                Pushed::All
+            }
             Offered::Full => Pushed::Part,
             Offered::Gone => Pushed::Gone,
         }
@@ -445,24 +252,17 @@ impl Engine {
 
     /// Bytes of answers that are owed to a rank and have found no room yet.
     pub fn owed_bytes(&self, to: usize) -> usize {
-        self.peers.get(to).map_or(0, |peer| peer.owed_bytes)
+        self.peers.get(to).map_or(0, Peer::owed_bytes)
     }
 
     /// Answers of a rank that are awaited.
     pub fn outstanding(&self, to: usize) -> usize {
-        self.peers.get(to).map_or(0, |peer| peer.outstanding)
+        self.peers.get(to).map_or(0, Peer::outstanding)
     }
 
     /// Why the first operation on a region was refused since this was asked last.
     pub fn take_refusal(&mut self, to: usize, region: Name) -> Option<Refusal> {
-        if self.refusals.is_empty() {
-            return None;
-        }
-        let found =
-            self.refusals.remove(&(to, region)).or_else(|| self.refusals.remove(&(to, wire::NO_REGION)))?;
-        let peer = peer(&mut self.peers, to);
-        peer.refusals = peer.refusals.saturating_sub(1);
-        Some(found)
+        self.refusals.take(to, region)
     }
 
     /// Operations of others that were refused here.
@@ -479,9 +279,7 @@ impl Engine {
     pub fn take(&mut self, from: usize, record: &[u8]) {
         match wire::parse(record) {
             Some(Record::Request { region, number, request }) => {
-                let peer = peer(&mut self.peers, from);
-                let served = peer.served;
-                peer.served += 1;
+                let served = peer(&mut self.peers, from).serve_next();
                 let Some(claims) = self.claims else { return self.serve(from, region, number, &request) };
                 if claims.begin(from, served) {
                     self.serve(from, region, number, &request);
@@ -528,16 +326,7 @@ impl Engine {
     fn note_end(&mut self, to: usize, region: Name, note: Option<Note>, refusal: Option<Refusal>) {
         match (note, refusal) {
             (Some(note), _) => note.answered(refusal),
-            (None, Some(refusal)) => {
-                // A rank that refuses what nobody asked for fills no memory: there is one for all the rest.
-                let peer = peer(&mut self.peers, to);
-                let has_room = peer.refusals < REFUSALS_MAX;
-                let region = if has_room { region } else { wire::NO_REGION };
-                self.refusals.entry((to, region)).or_insert_with(|| {
-                    peer.refusals += 1;
-                    refusal
-                });
-            }
+            (None, Some(refusal)) => self.refusals.keep(to, region, refusal),
             (None, None) => {}
         }
     }
@@ -546,9 +335,7 @@ impl Engine {
         if name == wire::NO_REGION && *request == Request::Settle {
             return self.owe(from, wire::reply(number, 0));
         }
-        let slot = self.regions.get_mut(name.id as usize);
-        let region = slot.filter(|slot| slot.generation == name.generation && !slot.is_retired);
-        let Some(region) = region.and_then(|slot| slot.region.as_mut()) else {
+        let Some(region) = self.regions.find_to_begin(name) else {
             return self.refuse(from, name, number, Refusal::NoRegion);
         };
         match request {
@@ -556,27 +343,16 @@ impl Engine {
                 let Some(lock) = region.control().map(|control| control.lock()) else {
                     return self.refuse(from, name, number, Refusal::NoRight);
                 };
-                if self
-                    .places
-                    .iter()
-                    .any(|place| place.region == name && place.from == from && !place.is_void)
-                {
+                if self.places.has(name, from) {
                     return self.refuse(from, name, number, Refusal::Malformed);
                 }
-                lock.set_name(name.id);
-                let ticket = lock.ask(*mode, self.me);
-                let place =
-                    Place { region: name, from, number, ticket, lock, has_entered: false, is_void: false };
-                self.places.push(place);
+                self.places.push((from, number), name, lock, *mode);
                 self.pass_locks();
             }
             Request::Unlock => {
-                let is_it = |place: &Place| place.region == name && place.from == from && place.has_entered;
-                let Some(index) = self.places.iter().position(is_it) else {
+                if !self.places.release(name, from) {
                     return self.refuse(from, name, number, Refusal::Malformed);
-                };
-                let place = self.places.swap_remove(index);
-                self.ring(place.lock.release(place.ticket));
+                }
                 self.pass_locks();
             }
             Request::Offer(range) => {
@@ -632,46 +408,19 @@ impl Engine {
 
     /// The places that this rank holds for ranks of other nodes.
     pub fn places(&self) -> impl Iterator<Item = Queued<'_>> {
-        self.places.iter().map(|place| Queued {
-            region: place.region,
-            from: place.from,
-            number: place.ticket.number(),
-            has_entered: place.has_entered,
-            engine: self,
-            place,
-        })
+        self.places.iter()
     }
 
     /// Whether ranks of other nodes wait here for a lock that a rank of this node may hold.
     pub fn has_waiting(&self) -> bool {
-        self.places.iter().any(|place| !place.has_entered)
+        self.places.has_waiting()
     }
 
     /// Lets those enter whose turn has come.
     fn pass_locks(&mut self) {
-        let mut index = 0;
-        while let Some(place) = self.places.get_mut(index) {
-            if place.has_entered || !place.lock.is_due(place.ticket) {
-                index += 1;
-                continue;
-            }
-            place.has_entered = true;
-            let place = *place;
-            self.ring(place.lock.enter(place.ticket));
-            if place.is_void {
-                self.places.swap_remove(index);
-                self.ring(place.lock.release(place.ticket));
-            } else {
-                self.owe(place.from, wire::reply(place.number, 0));
-            }
-            // Others may be next now.
-            index = 0;
+        for (from, number) in self.places.pass() {
+            self.owe(from, wire::reply(number, 0));
         }
-    }
-
-    fn ring(&mut self, rank: Option<u32>) {
-        // This rank's own places are looked at anyway; a thread of it that waits is woken by who polls.
-        self.rings.extend(rank.filter(|rank| *rank != self.me));
     }
 
     fn refuse(&mut self, from: usize, region: Name, number: u32, refusal: Refusal) {
@@ -681,14 +430,9 @@ impl Engine {
 
     fn owe(&mut self, to: usize, answer: Vec<u8>) {
         let peer = peer(&mut self.peers, to);
-        if peer.is_gone {
-            return;
-        }
-        if peer.owed.is_empty() {
+        if !peer.is_gone() && peer.owe(answer) {
             self.busy.push(to);
         }
-        peer.owed_bytes += answer.len();
-        peer.owed.push_back(answer);
     }
 
     /// Hands over what is owed, as far as there is room, after locks have been passed on.
@@ -698,18 +442,7 @@ impl Engine {
         }
         self.pump_bulk(port);
         let peers = &mut self.peers;
-        self.busy.retain(|to| {
-            let peer = peer(peers, *to);
-            while let Some(answer) = peer.owed.front() {
-                let bytes = answer.len();
-                match port.offer(*to, answer, &[]) {
-                    Offered::Full => return true,
-                    Offered::Taken | Offered::Gone => peer.owed.pop_front(),
-                };
-                peer.owed_bytes -= bytes;
-            }
-            false
-        });
+        self.busy.retain(|to| peer(peers, *to).pump(*to, port));
     }
 
     /// Whether nothing is owed to anybody.
@@ -719,30 +452,17 @@ impl Engine {
 
     /// Ranks of this node that are to be rung, each once said.
     pub fn rings(&mut self) -> impl Iterator<Item = u32> + '_ {
-        self.rings.drain(..)
+        self.places.rings()
     }
 
     /// A rank has left: nothing comes from it, and what it holds is free.
     pub fn handle_exit(&mut self, rank: usize) {
-        let peer = peer(&mut self.peers, rank);
-        let left = Peer { is_gone: true, refusals: peer.refusals, ..Peer::default() };
-        let peer = std::mem::replace(peer, left);
-        for note in peer.awaited.into_iter().flatten().filter_map(|awaited| awaited.note) {
+        for note in peer(&mut self.peers, rank).end() {
             note.answered(Some(Refusal::Gone));
         }
         self.busy.retain(|busy| *busy != rank);
         self.end_bulks_of(rank);
-        let mut released = Vec::new();
-        self.places.retain_mut(|place| {
-            place.is_void |= place.from == rank;
-            if place.is_void && place.has_entered {
-                released.push(place.lock.release(place.ticket));
-            }
-            !(place.is_void && place.has_entered)
-        });
-        for next in released {
-            self.ring(next);
-        }
+        self.places.handle_exit(rank);
         self.pass_locks();
     }
 
@@ -751,12 +471,12 @@ impl Engine {
         self.handle_exit(rank);
         *peer(&mut self.peers, rank) = Peer::default();
         self.claims.iter().for_each(|claims| claims.set(rank, 0));
-        self.refusals.retain(|(to, _), _| *to != rank);
+        self.refusals.forget(rank);
     }
 
     /// Whether a rank has left.
     pub fn has_left(&self, rank: usize) -> bool {
-        self.peers.get(rank).is_some_and(|peer| peer.is_gone)
+        self.peers.get(rank).is_some_and(Peer::is_gone)
     }
 }
 

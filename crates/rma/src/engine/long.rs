@@ -8,7 +8,7 @@ use super::bulk::{self, Way};
 use super::{Engine, Offered, Port, Pushed, Room, peer};
 use crate::operation::Operation;
 use crate::region::{Region, Rights};
-use crate::wire::{self, Begin, Name, Range, Refusal};
+use crate::wire::{self, Begin, Range, Refusal};
 
 /// Whether bytes of a region may be read or written.
 pub(super) fn region_bytes(region: Option<&Region>, range: Range, right: Rights) -> Result<(), Refusal> {
@@ -16,18 +16,12 @@ pub(super) fn region_bytes(region: Option<&Region>, range: Range, right: Rights)
 }
 
 impl Engine {
-    /// The open region of a name.
-    pub(super) fn region(&self, name: Name) -> Option<&Region> {
-        let slot = self.regions.get(name.id as usize)?;
-        slot.region.as_ref().filter(|_| slot.generation == name.generation)
-    }
-
     /// Begins a long operation; none: it goes by records.
     pub(super) fn push_bulk(&mut self, operation: &mut Operation, port: &mut dyn Port) -> Option<Pushed> {
         let (to, is_read, note) = (operation.to, operation.is_read(), operation.note_whole());
         let (memory, range) = operation.as_bulk().filter(|_| port.has_bulk())?;
         let (memory, bytes) = (memory.clone(), range.bytes as usize);
-        if is_read && peer(&mut self.peers, to).gets == bulk::GETS_MAX {
+        if is_read && peer(&mut self.peers, to).gets() == bulk::GETS_MAX {
             return Some(Pushed::Part);
         }
         let number = peer(&mut self.peers, to).await_answer(Buffer::empty(), false, note);
@@ -62,9 +56,8 @@ impl Engine {
             }
             return Some(if offered == Offered::Full { Pushed::Part } else { Pushed::Gone });
         }
-        target.set_bulk(number, bulk);
-        target.asked += 1;
-        *(if is_read { &mut target.gets } else { &mut target.puts }) += 1;
+        target.begin_long(number, bulk, is_read);
+        target.note_asked();
         operation.begin_bulk();
         Some(if operation.is_handed_over() { Pushed::All } else { Pushed::Part })
     }
@@ -100,13 +93,11 @@ impl Engine {
         let Some(bulk) = self.bulks.remove(number) else { return };
         let (to, region, answer) = match bulk.way {
             Way::PutOut { to, region, number, .. } => {
-                let target = peer(&mut self.peers, to);
-                target.puts = target.puts.saturating_sub(1);
+                peer(&mut self.peers, to).end_long(false);
                 (to, region, number)
             }
             Way::GetIn { from, region, number, name, .. } => {
-                let target = peer(&mut self.peers, from);
-                target.gets = target.gets.saturating_sub(1);
+                peer(&mut self.peers, from).end_long(true);
                 self.bulks.to_cancel.push((from, name));
                 (from, region, number)
             }
