@@ -8,7 +8,9 @@
 //! | part | subject |
 //! |---|---|
 //! | this one | the starter's: starts the server, hands owners to it, says that all is gone when either ends |
-//! | [`server`] | the loop of the server: owners, listeners, clients |
+//! | [`server`] | the loop of the server: owners, listeners, questions |
+//! | [`clients`] | all clients, and what each may do |
+//! | [`sources`] | descriptors that the loop waits for |
 //! | [`region`] | one region: operations on its memory, its messages |
 //! | [`client`] | a connection: what it has asked, and how fast it may |
 //! | [`network`] | who comes from other nodes, before it is a client |
@@ -18,9 +20,11 @@
 //! bounded, and never waits for anybody.
 
 mod client;
+mod clients;
 mod network;
 mod region;
 mod server;
+mod sources;
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;

@@ -5,11 +5,13 @@
 //! socket. It is not read either while an answer of its lies here. So a flood costs its sender time, and the
 //! server no memory.
 
-use std::os::fd::OwnedFd;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
-use tutti_shm::published::{Answer, Ask, DATA_BYTES_MAX, NoFrame, Status};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, send, sendmsg};
+use tutti_shm::published::{Answer, Ask, DATA_BYTES_MAX, NoFrame, Opened, Status};
 
 /// Questions of one connection in a second, in the long run; a page of data counts as one.
 const RATE_PER_S: u64 = 100_000;
@@ -95,6 +97,17 @@ impl Connection {
         self.out.extend_from_slice(&head);
         self.out.extend_from_slice(data);
         self.flush()
+    }
+
+    /// Answers with descriptors; false when the asker has gone, or has not taken earlier answers.
+    pub(super) fn give(&self, answer: Answer, opened: Opened, gifts: &[BorrowedFd<'_>]) -> bool {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(gifts));
+        let (head, behind) = (answer.encode(Opened::BYTES), opened.encode());
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let parts = [IoSlice::new(&head), IoSlice::new(&behind)];
+        sendmsg(&self.socket, &parts, &mut control, flags).is_ok()
     }
 
     /// Sends what has not been taken; false when the client is gone.

@@ -10,12 +10,19 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
+use rustix::io::Errno;
+use rustix::net::{
+    self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    recv, sendmsg,
+};
 use tutti_shm::published::area::Area;
 use tutti_shm::published::{
-    ATOMIC, Answer, Ask, Audience, DATA_BYTES_MAX, MESSAGES, READ, Status, WRITE, holds,
+    ATOMIC, Answer, Ask, Audience, DATA_BYTES_MAX, MESSAGES, READ, REGION_BYTES_MAX, Status, WRITE, holds,
+    is_name, socket_name,
 };
 
+/// Room for messages of one region, at most.
+const MESSAGES_BYTES_MAX: u64 = 1 << 30;
 /// Messages on their way at once: what their socket holds.
 const UNDER_WAY_MAX: usize = 16;
 /// Messages that are held, at most, however short they are.
@@ -62,7 +69,58 @@ fn refused(status: Status) -> Outcome {
     Outcome::Answer(Answer { status, value: 0 }, Vec::new())
 }
 
+/// Region that an owner wants to publish.
+#[derive(Debug)]
+pub(super) struct Offer<'a> {
+    pub name: &'a [u8],
+    pub bytes: u64,
+    pub rights: u32,
+    pub audience: Audience,
+}
+
+impl Offer<'_> {
+    fn is_memory(&self) -> bool {
+        self.rights & MESSAGES == 0
+    }
+
+    /// Whether its name, its length and its rights are such as a region can have.
+    pub(super) fn is_right(&self) -> bool {
+        let known = READ | WRITE | ATOMIC;
+        let bytes_max = if self.is_memory() { REGION_BYTES_MAX } else { MESSAGES_BYTES_MAX };
+        is_name(self.name)
+            && (1..=bytes_max).contains(&self.bytes)
+            && (self.rights == MESSAGES || (self.rights != 0 && self.rights & !known == 0))
+    }
+}
+
 impl Region {
+    /// Region as it is offered, under its name of user `uid`, and the owner's end of it: the memory, or the
+    /// socket of its messages. Nobody can come in yet.
+    pub(super) fn create(
+        offer: Offer<'_>,
+        uid: u32,
+        owner: u64,
+        generation: u64,
+    ) -> Result<(Self, OwnedFd), Status> {
+        let is_memory = offer.is_memory();
+        let Offer { name, bytes, rights, audience } = offer;
+        let name = std::str::from_utf8(name).map_err(|_| Status::Invalid)?;
+        let listener = bind(&socket_name(uid, name))?;
+        let (kind, gift) = if is_memory {
+            let area = Area::create(usize::try_from(bytes).map_err(|_| Status::Invalid)?);
+            let area = area.map_err(|_| Status::Memory)?;
+            let gift = area.descriptor().try_clone_to_owned().map_err(|_| Status::Memory)?;
+            (Kind::Memory(area), gift)
+        } else {
+            let pair =
+                net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+            let (own, gift) = pair.map_err(|_| Status::Memory)?;
+            (Kind::Messages(Messages::new(own, bytes as usize)), gift)
+        };
+        let waiting = Vec::new();
+        Ok((Region { owner, generation, bytes, rights, audience, kind, listener, waiting }, gift))
+    }
+
     /// Whether its memory may be mapped for writing by a client.
     pub(super) fn is_mapped_for_writing(&self) -> bool {
         self.rights & (READ | WRITE) == READ | WRITE
@@ -239,5 +297,18 @@ impl Messages {
         }
         self.send();
         true
+    }
+}
+
+/// Binds a name; it is not listened to yet.
+fn bind(name: &str) -> Result<OwnedFd, Status> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+    let socket = socket.map_err(|_| Status::Memory)?;
+    let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(|_| Status::Invalid)?;
+    match net::bind(&socket, &address) {
+        Ok(()) => Ok(socket),
+        Err(Errno::ADDRINUSE) => Err(Status::Busy),
+        Err(_) => Err(Status::Memory),
     }
 }
