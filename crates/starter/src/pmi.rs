@@ -30,20 +30,21 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::event::PollFlags;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+use self::client::PmiClient;
 use self::group::{Group, Placement};
-use self::line::{Lines, Request};
+use self::line::Request;
 use self::names::Names;
-use self::spawning::{Blocks, Command, Pair};
-use self::store::Store;
+use self::spawning::{Command, Pair};
 use self::word::Word;
 use tutti_protocol::pmi::share_bytes;
 use tutti_protocol::wire::Job;
 
+mod client;
 pub mod group;
 pub mod line;
 mod names;
@@ -60,8 +61,6 @@ pub struct NoPmi;
 /// Of a name of a space, a key, a value: what we promise. Longer ones are taken; older programs cannot send
 /// them.
 const MAXES: &str = "kvsname_max=256 keylen_max=64 vallen_max=1024";
-/// Read from a rank before others get their turn.
-const READ_BYTES: usize = 16 << 10;
 /// Reads of what a rank that has died can have left behind: more than its socket holds.
 const LAST_READS: usize = 64;
 /// The group of those that the job began with.
@@ -102,43 +101,14 @@ pub struct Pmi {
     alone: bool,
 }
 
-/// A rank's place.
-#[derive(Debug, Default)]
-struct PmiClient {
-    /// None: it has closed its end, or is not read any more.
-    socket: Option<OwnedFd>,
-    lines: Lines,
-    /// The answer that waits for room.
-    out: Vec<u8>,
-    /// Whether it is in a barrier.
-    waits: bool,
-    /// Whether it has asked for processes, or for what all nodes are to know of a name.
-    spawns: bool,
-    group: u32,
-    /// Which of the group's ranks of this node.
-    place: u32,
-    /// Lines of a request for more processes are being read.
-    blocks: Blocks,
-    /// The user has a line about the store being full.
-    reported_full: bool,
-}
-
 impl Pmi {
     /// For the ranks of this node; each gets its socket by [`Self::add`]. `universe`: how many processes the
     /// user expects.
     pub fn new(job: &Job, universe: u32) -> Self {
-        let local = job.local_ranks();
-        let ranks = (local.end - local.start) as usize;
         let share_bytes = share_bytes(job.ranks());
-        let mut store = Store::new(ranks, share_bytes);
-        let first_ranks = job.part.as_ref().map_or(&[0][..], |part| &part.first_ranks);
-        store.preset(b"PMI_process_mapping", mapping(first_ranks, job.ranks()).as_bytes());
-        let programs: Vec<u32> = job.programs.iter().map(|program| program.ranks).collect();
-        let places = (local.start as u32..local.end as u32).collect();
-        let group = Group::new(store, places, &programs, format!("kvs_{:016x}", job.id), first_ranks.len());
         Pmi {
             clients: Vec::new(),
-            groups: BTreeMap::from([(FIRST_GROUP, group)]),
+            groups: BTreeMap::from([(FIRST_GROUP, Group::first(job, share_bytes))]),
             universe: job.ranks().max(universe.into()),
             share_bytes,
             names: Names::default(),
@@ -169,9 +139,9 @@ impl Pmi {
     /// When the kernel gives no socket.
     pub fn add_to(&mut self, rank: u32, group: u32) -> io::Result<OwnedFd> {
         let (own, end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        self.put_client(rank, PmiClient { socket: Some(own), group, ..PmiClient::default() });
+        self.put_client(rank, PmiClient::new(own, group));
         if let Some(of) = self.groups.get_mut(&group) {
-            self.clients[rank as usize].place = of.members.len() as u32;
+            self.clients[rank as usize].set_place(of.members.len() as u32);
             of.members.push(rank);
         }
         Ok(end)
@@ -179,7 +149,7 @@ impl Pmi {
 
     /// A rank that does not speak PMI.
     pub fn add_silent(&mut self, rank: u32) {
-        self.put_client(rank, PmiClient { group: u32::MAX, ..PmiClient::default() });
+        self.put_client(rank, PmiClient::silent());
     }
 
     fn put_client(&mut self, rank: u32, client: PmiClient) {
@@ -190,10 +160,10 @@ impl Pmi {
                 self.names.forget(&[rank]);
             }
             // What nobody is left of nobody reads.
-            if let Some(of) = self.groups.get_mut(&former.group) {
+            if let Some(of) = self.groups.get_mut(&former.group()) {
                 of.members.retain(|member| *member != rank);
-                if of.members.is_empty() && former.group != FIRST_GROUP {
-                    self.groups.remove(&former.group);
+                if of.members.is_empty() && former.group() != FIRST_GROUP {
+                    self.groups.remove(&former.group());
                 }
             }
         } else {
@@ -205,7 +175,7 @@ impl Pmi {
     /// The ranks of a group are taken back.
     pub fn end_group(&mut self, group: u32) {
         for rank in self.groups.remove(&group).into_iter().flat_map(|group| group.members) {
-            self.clients[rank as usize] = PmiClient { group: u32::MAX, ..PmiClient::default() };
+            self.clients[rank as usize] = PmiClient::silent();
         }
     }
 
@@ -213,10 +183,9 @@ impl Pmi {
     pub fn answer_spawn(&mut self, rank: u32, ranks: u32, is_good: bool) -> Vec<PmiEvent> {
         let mut events = Vec::new();
         if let Some(client) = self.clients.get_mut(rank as usize) {
-            client.spawns = false;
             let (code, each) = if is_good { (0, "0") } else { (-1, "-1") };
             let codes = vec![each; ranks as usize].join(",");
-            client.answer(&format!("cmd=spawn_result rc={code} errcodes={codes}"));
+            client.end_asking(&format!("cmd=spawn_result rc={code} errcodes={codes}"));
             self.run_ready(&mut events);
         }
         events
@@ -225,12 +194,8 @@ impl Pmi {
     /// To be polled for these, then given to [`Self::handle_ready`].
     pub fn polled(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>, PollFlags)> {
         self.clients.iter().enumerate().filter_map(|(rank, client)| {
-            let flags = match client {
-                PmiClient { out, .. } if !out.is_empty() => PollFlags::OUT,
-                PmiClient { waits: true, .. } | PmiClient { spawns: true, .. } => return None,
-                _ => PollFlags::IN,
-            };
-            Some((rank as u32, client.socket.as_ref()?.as_fd(), flags))
+            let (descriptor, flags) = client.polled()?;
+            Some((rank as u32, descriptor, flags))
         })
     }
 
@@ -330,8 +295,7 @@ impl Pmi {
     pub fn answer_name(&mut self, rank: u32, change: &NameChange, is_done: bool) -> Vec<PmiEvent> {
         let mut events = Vec::new();
         if let Some(client) = self.clients.get_mut(rank as usize) {
-            client.spawns = false;
-            client.answer(change.answer(is_done));
+            client.end_asking(change.answer(is_done));
             self.run_ready(&mut events);
         }
         events
@@ -340,7 +304,7 @@ impl Pmi {
     fn all_wait(&self, group: u32) -> bool {
         self.groups.get(&group).is_some_and(|group| {
             group.members.len() == group.places.len()
-                && group.members.iter().all(|rank| self.clients[*rank as usize].waits)
+                && group.members.iter().all(|rank| self.clients[*rank as usize].is_in_barrier())
         })
     }
 
@@ -349,9 +313,7 @@ impl Pmi {
         let Some(group) = self.groups.get_mut(&group) else { return };
         group.end_fence();
         for rank in &group.members {
-            let client = &mut self.clients[*rank as usize];
-            client.waits = false;
-            client.answer("cmd=barrier_out rc=0");
+            self.clients[*rank as usize].leave_barrier();
         }
     }
 
@@ -375,28 +337,17 @@ impl Pmi {
 
     /// Reads once; `false` when there was nothing.
     fn read(&mut self, rank: u32, events: &mut Vec<PmiEvent>) -> bool {
-        let client = &mut self.clients[rank as usize];
-        let Some(socket) = client.socket.as_ref().filter(|_| client.is_readable()) else { return false };
-        let mut bytes = [0_u8; READ_BYTES];
-        match recv(socket, &mut bytes[..], RecvFlags::DONTWAIT) {
-            Ok((read, _)) if read > 0 => {
-                client.lines.extend(&bytes[..read]);
-                self.take_lines(rank, events);
-                true
-            }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => false,
-            // Deaths are seen elsewhere: a program may close what it does not use.
-            _ => {
-                client.socket = None;
-                false
-            }
+        let has_read = self.clients[rank as usize].read();
+        if has_read {
+            self.take_lines(rank, events);
         }
+        has_read
     }
 
     fn take_lines(&mut self, rank: u32, events: &mut Vec<PmiEvent>) {
-        while self.clients[rank as usize].is_readable() {
-            let line = match self.clients[rank as usize].lines.next_line() {
-                Ok(Some(line)) => line.to_vec(),
+        loop {
+            let line = match self.clients[rank as usize].next_line() {
+                Ok(Some(line)) => line,
                 Ok(None) => return,
                 Err(NoPmi) => return self.refuse(rank, events),
             };
@@ -408,25 +359,23 @@ impl Pmi {
 
     /// Ends reading from a rank that does not speak PMI.
     fn refuse(&mut self, rank: u32, events: &mut Vec<PmiEvent>) {
-        let client = &mut self.clients[rank as usize];
-        client.socket = None;
-        client.lines.clear();
+        self.clients[rank as usize].close();
         events.push(PmiEvent::NoPmi(rank));
     }
 
     fn handle_line(&mut self, rank: u32, line: &[u8], events: &mut Vec<PmiEvent>) -> Result<(), NoPmi> {
-        if self.clients[rank as usize].blocks.is_open() {
+        if self.clients[rank as usize].is_in_block() {
             self.handle_spawn_line(rank, line, events);
             return Ok(());
         }
         let request = Request::parse(line)?;
-        let Some(group) = self.groups.get(&self.clients[rank as usize].group) else { return Err(NoPmi) };
+        let Some(group) = self.groups.get(&self.clients[rank as usize].group()) else { return Err(NoPmi) };
         let answer = match request.space().filter(|space| *space != group.space.as_bytes()) {
             Some(_) => Some(format!("cmd={}_result rc=-1 msg=no_such_kvs", request.verb()).into()),
             None => self.handle_request(rank, request, events),
         };
         if let Some(answer) = answer {
-            self.clients[rank as usize].answer_bytes(&answer);
+            self.clients[rank as usize].answer(&answer);
         }
         Ok(())
     }
@@ -439,7 +388,7 @@ impl Pmi {
         events: &mut Vec<PmiEvent>,
     ) -> Option<Vec<u8>> {
         let client = &mut self.clients[rank as usize];
-        let group = self.groups.get_mut(&client.group)?;
+        let group = self.groups.get_mut(&client.group())?;
         Some(match request {
             Request::Init { version } => {
                 let code = if version == 1 { 0 } else { -1 };
@@ -448,7 +397,7 @@ impl Pmi {
             }
             Request::Maxes => format!("cmd=maxes rc=0 {MAXES}").into(),
             Request::AppNumber => {
-                let world_rank = u64::from(group.places.get(client.place as usize).copied().unwrap_or(0));
+                let world_rank = u64::from(group.places.get(client.place() as usize).copied().unwrap_or(0));
                 let program = group.programs.partition_point(|end| *end <= world_rank);
                 format!("cmd=appnum rc=0 appnum={program}").into()
             }
@@ -475,7 +424,7 @@ impl Pmi {
                 [b"cmd=", name, b"_result rc=-1 msg=not_supported"].concat()
             }
             Request::Barrier => {
-                client.waits = true;
+                client.enter_barrier();
                 return None;
             }
             Request::Abort(code) => {
@@ -483,7 +432,7 @@ impl Pmi {
                 return None;
             }
             Request::Spawn => {
-                client.blocks.begin();
+                client.begin_block();
                 return None;
             }
             Request::Publish { service, port } => {
@@ -509,18 +458,20 @@ impl Pmi {
             };
             return Some(change.answer(is_done).into());
         }
-        self.clients[rank as usize].spawns = true;
+        self.clients[rank as usize].begin_asking();
         events.push(PmiEvent::Name(rank, change));
         None
     }
 
     fn put(&mut self, rank: u32, key: &[u8], value: &[u8], events: &mut Vec<PmiEvent>) -> &'static str {
-        let PmiClient { group, place, .. } = &self.clients[rank as usize];
-        let Some(group) = self.groups.get_mut(group) else { return "cmd=put_result rc=-1 msg=no_such_kvs" };
-        match group.store.put(*place, key, value) {
+        let client = &mut self.clients[rank as usize];
+        let Some(group) = self.groups.get_mut(&client.group()) else {
+            return "cmd=put_result rc=-1 msg=no_such_kvs";
+        };
+        match group.store.put(client.place(), key, value) {
             Ok(()) => "cmd=put_result rc=0 msg=success",
             Err(store::Full) => {
-                if !std::mem::replace(&mut self.clients[rank as usize].reported_full, true) {
+                if client.is_first_full() {
                     events.push(PmiEvent::Full(rank, self.share_bytes >> 10));
                 }
                 "cmd=put_result rc=-1 msg=no_room"
@@ -531,69 +482,13 @@ impl Pmi {
     /// A line of a request for more processes; behind the last one it is served.
     fn handle_spawn_line(&mut self, rank: u32, line: &[u8], events: &mut Vec<PmiEvent>) {
         let client = &mut self.clients[rank as usize];
-        let Some(commands) = client.blocks.take_line(line) else { return };
+        let Some(commands) = client.take_block_line(line) else { return };
         if commands.is_empty() {
-            return client.answer("cmd=spawn_result rc=-1 msg=not_supported");
+            return client.answer(b"cmd=spawn_result rc=-1 msg=not_supported");
         }
-        client.spawns = true;
+        client.begin_asking();
         events.push(PmiEvent::Spawn(rank, commands));
     }
-}
-
-/// For each program its last rank and one more.
-fn ends(programs: impl Iterator<Item = u32>) -> Vec<u64> {
-    let ends = programs.scan(0, |end, ranks| {
-        *end += u64::from(ranks);
-        Some(*end)
-    });
-    ends.collect()
-}
-
-impl PmiClient {
-    /// Whether its next line may be taken.
-    fn is_readable(&self) -> bool {
-        self.socket.is_some() && self.out.is_empty() && !self.waits && !self.spawns
-    }
-
-    fn answer(&mut self, text: &str) {
-        self.answer_bytes(text.as_bytes());
-    }
-
-    fn answer_bytes(&mut self, line: &[u8]) {
-        if self.socket.is_some() {
-            self.out.extend_from_slice(line);
-            self.out.push(b'\n');
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        while let Some(socket) = self.socket.as_ref().filter(|_| !self.out.is_empty()) {
-            match send(socket, &self.out, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(sent) => drop(self.out.drain(..sent)),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => return,
-                // Its reader is gone; what it sent before may still be read.
-                Err(_) => self.out.clear(),
-            }
-        }
-    }
-}
-
-/// Which ranks share a node, as MPICH wants it: blocks (first node, nodes, ranks on each).
-fn mapping(first_ranks: &[u32], ranks: u64) -> String {
-    let ends = first_ranks.iter().skip(1).map(|first| u64::from(*first)).chain([ranks]);
-    let mut blocks: Vec<(usize, usize, u64)> = Vec::new();
-    for (node, (first, end)) in first_ranks.iter().zip(ends).enumerate() {
-        let ranks = end - u64::from(*first);
-        match blocks.last_mut() {
-            Some((_, nodes, each)) if *each == ranks => *nodes += 1,
-            _ => blocks.push((node, 1, ranks)),
-        }
-    }
-    let blocks: Vec<String> =
-        blocks.iter().map(|(node, nodes, ranks)| format!("({node},{nodes},{ranks})")).collect();
-    format!("(vector,{})", blocks.join(","))
 }
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use tutti_protocol::wire::Job;
+
+use super::NoPmi;
 use super::spawning::Pair;
 use super::store::Store;
 use super::word::{PUTS_BYTES_MAX, Word};
-use super::{NoPmi, ends};
 
 /// Such ranks, as far as they are of this node.
 #[derive(Debug)]
@@ -40,7 +42,18 @@ pub struct Placement<'a> {
 }
 
 impl Group {
-    pub(super) fn new(store: Store, places: Vec<u32>, programs: &[u32], space: String, nodes: usize) -> Self {
+    /// Ranks that the job begins with; `share_bytes`: what each may put.
+    pub(super) fn first(job: &Job, share_bytes: usize) -> Self {
+        let local = job.local_ranks();
+        let mut store = Store::new((local.end - local.start) as usize, share_bytes);
+        let first_ranks = job.part.as_ref().map_or(&[0][..], |part| &part.first_ranks);
+        store.preset(b"PMI_process_mapping", mapping(first_ranks, job.ranks()).as_bytes());
+        let programs: Vec<u32> = job.programs.iter().map(|program| program.ranks).collect();
+        let places = (local.start as u32..local.end as u32).collect();
+        Group::new(store, places, &programs, format!("kvs_{:016x}", job.id), first_ranks.len())
+    }
+
+    fn new(store: Store, places: Vec<u32>, programs: &[u32], space: String, nodes: usize) -> Self {
         Group {
             store,
             places,
@@ -141,4 +154,41 @@ fn mapping_of(nodes: &[u32]) -> String {
     }
     let blocks: Vec<String> = blocks.iter().map(|(node, ranks)| format!("({node},1,{ranks})")).collect();
     format!("(vector,{})", blocks.join(","))
+}
+
+/// Which ranks share a node, as MPICH wants it: blocks (first node, nodes, ranks on each).
+fn mapping(first_ranks: &[u32], ranks: u64) -> String {
+    let ends = first_ranks.iter().skip(1).map(|first| u64::from(*first)).chain([ranks]);
+    let mut blocks: Vec<(usize, usize, u64)> = Vec::new();
+    for (node, (first, end)) in first_ranks.iter().zip(ends).enumerate() {
+        let ranks = end - u64::from(*first);
+        match blocks.last_mut() {
+            Some((_, nodes, each)) if *each == ranks => *nodes += 1,
+            _ => blocks.push((node, 1, ranks)),
+        }
+    }
+    let blocks: Vec<String> =
+        blocks.iter().map(|(node, nodes, ranks)| format!("({node},{nodes},{ranks})")).collect();
+    format!("(vector,{})", blocks.join(","))
+}
+
+/// For each program its last rank and one more.
+fn ends(programs: impl Iterator<Item = u32>) -> Vec<u64> {
+    let ends = programs.scan(0, |end, ranks| {
+        *end += u64::from(ranks);
+        Some(*end)
+    });
+    ends.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mapping;
+
+    #[test]
+    fn pmi_process_mapping_is_in_blocks() {
+        assert_eq!(mapping(&[0], 4), "(vector,(0,1,4))");
+        assert_eq!(mapping(&[0, 2, 4], 6), "(vector,(0,3,2))");
+        assert_eq!(mapping(&[0, 3, 5], 7), "(vector,(0,1,3),(1,2,2))");
+    }
 }
