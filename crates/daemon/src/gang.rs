@@ -22,6 +22,7 @@ mod clock;
 mod command;
 pub(crate) mod fetcher;
 mod file_locks;
+mod freeze_mechanism;
 mod freeze_progress;
 mod freeze_state;
 mod job_freezer;

@@ -1,5 +1,5 @@
-//! How a job is stopped and let go: its cgroups, or signals where there are none. It has one of either on a
-//! node, and one for each of its virtual nodes if it was started with some.
+//! How a job is stopped and let go on a node, by its mechanism ([`super::freeze_mechanism`]), and what it is
+//! told of that.
 //!
 //! A job that sleeps everywhere takes nobody's time, and whoever is frozen cannot wake up. So one that sleeps
 //! when its turn ends is left as it is, and is said to stand still: it *dozes*. It is looked at every few
@@ -14,18 +14,13 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use rustix::io::Errno;
-use rustix::process::Pid;
-use tutti_os::stat::owner;
-
-use super::cgroup_freezer::{Activity, CgroupFreezer};
+use super::cgroup_freezer::Activity;
 use super::clock::now_ns;
 use super::command::{Filling, LocalRanks};
 use super::file_locks::{FileLocks, LockWait};
-use super::freeze_progress::FreezeProgress;
+use super::freeze_mechanism::{FreezeFailure, FreezeMechanism};
 use super::freeze_state::FreezeState;
 use super::proxy::Told;
-use super::stopper::Stopper;
 use super::worker::Worker;
 use tutti_protocol::users::FreezeMethod;
 use tutti_shm::board::JobLine;
@@ -55,7 +50,7 @@ pub(super) enum Load {
 
 #[derive(Debug)]
 pub(super) struct JobFreezer {
-    mechanism: Mechanism,
+    mechanism: FreezeMechanism,
     state: FreezeState,
     /// The pages of its starters here.
     pages: Vec<Told>,
@@ -67,63 +62,14 @@ pub(super) struct JobFreezer {
     is_held_inside: bool,
     /// Line of the job on the board.
     line: Option<JobLine>,
-    /// Of its ranks, for signals where its cgroup cannot be frozen.
-    starters: Vec<u32>,
-    worker: Worker,
-    user: u32,
     place: Filling,
-    /// The kernel has not frozen it when it was told to.
-    refused: Option<Errno>,
-    /// The same, until somebody is told.
-    unreported: Option<FreezeFailure>,
-}
-
-/// Failure to freeze a cgroup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FreezeFailure {
-    pub(super) error: Errno,
-    /// Whether the job is stopped by signals from now on; else it goes on running.
-    pub(super) by_signals: bool,
-}
-
-#[derive(Debug)]
-enum Mechanism {
-    Cgroups(Vec<CgroupFreezer>),
-    Signals(Vec<Stopper>),
-}
-
-/// The same with all of them, whatever they are.
-macro_rules! with {
-    ($freezer:expr, $iter:ident, $all:ident => $what:expr) => {
-        match $freezer {
-            Mechanism::Cgroups(all) => {
-                #[allow(unused_mut, reason = "some of what is done needs it")]
-                let mut $all = all.$iter();
-                $what
-            }
-            Mechanism::Signals(all) => {
-                #[allow(unused_mut, reason = "some of what is done needs it")]
-                let mut $all = all.$iter();
-                $what
-            }
-        }
-    };
 }
 
 impl JobFreezer {
     /// Of a job whose ranks on this node are these.
     pub(super) fn of(ranks: &LocalRanks, worker: &Worker) -> Option<Self> {
-        let LocalRanks { user, groups, pids, starters, place, .. } = ranks;
-        // Which ranks are in which of several nobody has said.
-        let rank = pids.first().copied().filter(|_| groups.len() == 1);
-        let freezers: Option<Vec<_>> =
-            groups.iter().map(|group| CgroupFreezer::open(group, rank).ok()).collect();
-        let mechanism = match freezers.filter(|freezers| !freezers.is_empty()) {
-            Some(freezers) => Mechanism::Cgroups(freezers),
-            None => Mechanism::Signals(stoppers(starters, *user, worker)?),
-        };
         Some(JobFreezer {
-            mechanism,
+            mechanism: FreezeMechanism::of(ranks, worker)?,
             state: FreezeState::default(),
             pages: Vec::new(),
             file_locks: FileLocks::new(now_ns()),
@@ -131,12 +77,7 @@ impl JobFreezer {
             is_turn_sent: false,
             is_held_inside: false,
             line: None,
-            starters: starters.clone(),
-            worker: worker.clone(),
-            user: *user,
-            place: *place,
-            refused: None,
-            unreported: None,
+            place: ranks.place,
         })
     }
 
@@ -174,15 +115,12 @@ impl JobFreezer {
     }
 
     pub(super) fn method(&self) -> FreezeMethod {
-        match self.mechanism {
-            Mechanism::Cgroups(_) => FreezeMethod::Cgroup,
-            Mechanism::Signals(_) => FreezeMethod::Signals,
-        }
+        self.mechanism.method()
     }
 
     /// `true`: it sleeps, and is left as it is until it works.
     pub(super) fn try_exempt(&mut self) -> bool {
-        let asleep = with!(&self.mechanism, iter, all => all.all(|one| one.is_asleep()));
+        let asleep = self.mechanism.is_asleep();
         if asleep {
             self.state = FreezeState::Exempt { budget_ns: BUDGET_NS };
         }
@@ -203,7 +141,7 @@ impl JobFreezer {
 
     /// Whether the job is a filler that the kernel puts behind others.
     pub(super) fn is_behind(&self) -> bool {
-        self.place == Filling::Behind && matches!(self.mechanism, Mechanism::Cgroups(_))
+        self.place == Filling::Behind && self.method() == FreezeMethod::Cgroup
     }
 
     /// Whether the job is a filler itself, or fillers can be put behind it.
@@ -269,40 +207,12 @@ impl JobFreezer {
         self.pages.iter_mut().for_each(|page| page.begin(now_ns));
         self.send();
         self.line.iter_mut().for_each(|line| line.freeze(now_ns));
-        let refused = match &mut self.mechanism {
-            Mechanism::Cgroups(all) => {
-                all.iter_mut().filter_map(|one| one.freeze(now_ns).err()).fold(None, |_, error| Some(error))
-            }
-            Mechanism::Signals(all) => {
-                all.iter_mut().for_each(|one| one.freeze(now_ns));
-                None
-            }
-        };
-        match refused {
-            Some(error) => self.fall_back(now_ns, error),
-            None => self.refused = None,
-        }
-    }
-
-    /// The kernel does not freeze its cgroup: it is stopped by signals. Where these cannot be sent either it
-    /// runs on, and counts as late.
-    fn fall_back(&mut self, now_ns: u64, error: Errno) {
-        let signals = stoppers(&self.starters, self.user, &self.worker);
-        let by_signals = signals.is_some();
-        if let (Some(mut stoppers), Mechanism::Cgroups(freezers)) = (signals, &mut self.mechanism) {
-            freezers.iter_mut().for_each(|one| one.thaw(now_ns));
-            stoppers.iter_mut().for_each(|one| one.freeze(now_ns));
-            self.mechanism = Mechanism::Signals(stoppers);
-        }
-        // Once as long as nothing changes.
-        if self.refused.replace(error) != Some(error) {
-            self.unreported = Some(FreezeFailure { error, by_signals });
-        }
+        self.mechanism.freeze(now_ns);
     }
 
     /// Takes the failure since the last call.
     pub(super) fn take_failure(&mut self) -> Option<FreezeFailure> {
-        self.unreported.take()
+        self.mechanism.take_failure()
     }
 
     /// How long it was not frozen because of a lock of a file, or that it was with one, since the last call.
@@ -314,7 +224,7 @@ impl JobFreezer {
     /// none of its ranks runs an instruction of its own. That it does stand still is looked for much later,
     /// for those who keep the machines.
     pub(super) fn try_assume(&mut self, now_ns: u64) -> bool {
-        let is_enough = matches!(self.mechanism, Mechanism::Cgroups(_)) && self.refused.is_none();
+        let is_enough = self.mechanism.is_certain();
         if is_enough {
             self.state = FreezeState::Assumed;
             self.defer(now_ns, ASSUMED_CHECK_NS);
@@ -371,19 +281,21 @@ impl JobFreezer {
         self.pages.iter_mut().for_each(|page| page.end(now_ns));
         self.send_first();
         self.line.iter_mut().for_each(|line| line.thaw(now_ns));
-        with!(&mut self.mechanism, iter_mut, all => all.by_ref().for_each(|one| one.thaw(now_ns)));
+        self.mechanism.thaw(now_ns);
     }
 
     /// Stops the job in the middle of its turn, or lets it go on: its parallel slots are another's. False
     /// where there is no cgroup.
     pub(super) fn hold(&mut self, now_ns: u64, held: bool) -> bool {
-        let Mechanism::Cgroups(all) = &self.mechanism else { return false };
+        if self.method() != FreezeMethod::Cgroup {
+            return false;
+        }
         match held {
             true => self.pages.iter_mut().for_each(|page| page.begin(now_ns)),
             false => self.pages.iter_mut().for_each(|page| page.end(now_ns)),
         }
         self.send_first();
-        all.iter().for_each(|one| one.hold(held));
+        self.mechanism.hold(held);
         self.is_held_inside = held;
         true
     }
@@ -391,7 +303,7 @@ impl JobFreezer {
     /// Whether the job has more processes than the switch thread looks at: another thread stops it, and lets
     /// it go on.
     pub(super) fn is_crowd(&self) -> bool {
-        if let Mechanism::Signals(all) = &self.mechanism { all.iter().any(Stopper::is_crowd) } else { false }
+        self.mechanism.is_crowd()
     }
 
     /// The switch that it runs in, and when its slice ends; 0: nobody waits for its end.
@@ -411,13 +323,12 @@ impl JobFreezer {
 
     /// Whether the job has been told to freeze and has not said that it has.
     pub(super) fn is_freezing(&self) -> bool {
-        self.state == FreezeState::Unlocking
-            || with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_requested()))
+        self.state == FreezeState::Unlocking || self.mechanism.is_freezing()
     }
 
     /// Whether the job has been told to freeze, and not to go on.
     pub(super) fn is_held(&self) -> bool {
-        with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_held()))
+        self.mechanism.is_held()
     }
 
     /// Latest end of the next step's wait for the job, if it has just been told to freeze.
@@ -425,24 +336,19 @@ impl JobFreezer {
         if self.state == FreezeState::Unlocking {
             return None;
         }
-        let is_deferred = with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_deferred()));
         let until_ns = self.requested_ns() + AWAITED_NS;
-        (self.is_freezing() && !is_deferred && now_ns < until_ns).then_some(until_ns)
+        (self.is_freezing() && !self.mechanism.is_deferred() && now_ns < until_ns).then_some(until_ns)
     }
 
     /// Puts off the look, since nobody waits until the job stands still: it is looked at after so long.
     pub(super) fn defer(&mut self, now_ns: u64, pause_ns: u64) {
         self.state.check();
-        with!(&mut self.mechanism, iter_mut, all => {
-            let freezing = all.by_ref().filter(|one| one.progress().is_requested());
-            freezing.for_each(|one| one.defer(now_ns, pause_ns));
-        });
+        self.mechanism.defer(now_ns, pause_ns);
     }
 
     /// How long it took from [`Self::freeze`] until now; 0: nobody has looked in time.
     pub(super) fn took_ns(&self, now_ns: u64) -> u64 {
-        let is_deferred = with!(&self.mechanism, iter, all => all.any(|one| one.progress().is_deferred()));
-        if is_deferred { 0 } else { now_ns.saturating_sub(self.requested_ns()) }
+        if self.mechanism.is_deferred() { 0 } else { now_ns.saturating_sub(self.requested_ns()) }
     }
 
     /// Whether the job has been told to freeze and not been looked at since, and somebody waits for it.
@@ -452,9 +358,7 @@ impl JobFreezer {
 
     /// When it was last told to freeze.
     pub(super) fn requested_ns(&self) -> u64 {
-        with!(&self.mechanism, iter, all => {
-            all.by_ref().map(|one| one.progress().requested_ns()).max().unwrap_or(0)
-        })
+        self.mechanism.requested_ns()
     }
 
     /// When to look again.
@@ -462,17 +366,12 @@ impl JobFreezer {
         if self.state == FreezeState::Unlocking {
             return self.file_locks.poll_ns();
         }
-        with!(&self.mechanism, iter, all => {
-            let freezing = all.by_ref().map(|one| one.progress()).filter(|progress| progress.is_requested());
-            freezing.map(FreezeProgress::poll_ns).min().unwrap_or(u64::MAX)
-        })
+        self.mechanism.poll_ns()
     }
 
     /// Returns the files that tell, late, of a change, if any does.
     pub(super) fn events(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let freezers =
-            if let Mechanism::Cgroups(freezers) = &self.mechanism { freezers.as_slice() } else { &[] };
-        freezers.iter().filter_map(CgroupFreezer::events)
+        self.mechanism.events()
     }
 
     /// `true`: all of it has just been found to stand still.
@@ -484,10 +383,7 @@ impl JobFreezer {
             return false;
         }
         self.state.check();
-        let news = with!(&mut self.mechanism, iter_mut, all => {
-            all.by_ref().filter_map(|one| one.try_confirm(now_ns).then_some(())).count()
-        });
-        let is_frozen = news > 0 && !self.is_freezing();
+        let is_frozen = self.mechanism.try_confirm(now_ns);
         if is_frozen {
             self.state = FreezeState::Confirmed;
         }
@@ -497,10 +393,7 @@ impl JobFreezer {
     /// Measures the load of the job since the last look; none: it stands still, or it is too early. Who dozes
     /// sleeps until he has worked for too long: then he is stopped, and awake.
     pub(super) fn try_load(&mut self, now_ns: u64) -> Option<Load> {
-        let none = Activity { asleep: true, worked_ns: 0, wanted_ns: 0, passed_ns: 0 };
-        let activity = with!(&mut self.mechanism, iter_mut, all => {
-            all.try_fold(none, |sum, one| Some(sum.and(one.try_activity(now_ns)?)))
-        })?;
+        let activity = self.mechanism.try_activity(now_ns)?;
         let Activity { asleep, worked_ns, passed_ns, .. } = activity;
         let FreezeState::Exempt { budget_ns } = self.state else {
             return Some(match asleep {
@@ -518,14 +411,6 @@ impl JobFreezer {
     }
 }
 
-/// Makes the stoppers of all that descends from these processes of a user's; none if nobody is there.
-fn stoppers(starters: &[u32], user: u32, worker: &Worker) -> Option<Vec<Stopper>> {
-    let starters = starters.iter().filter_map(|starter| Pid::from_raw(*starter as i32));
-    let theirs = starters.filter(|starter| owner(*starter) == Some(user));
-    let stoppers: Vec<Stopper> = theirs.map(|starter| Stopper::new(starter, user, worker.clone())).collect();
-    (!stoppers.is_empty()).then_some(stoppers)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::CommandExt;
@@ -533,7 +418,8 @@ mod tests {
     use std::sync::Arc;
 
     use rustix::fs::{CWD, FileType, Mode, mknodat};
-    use rustix::process::Signal;
+    use rustix::io::Errno;
+    use rustix::process::{Pid, Signal};
     use tutti_os::cgroup::JobGroup;
     use tutti_os::stat::Stat;
 
