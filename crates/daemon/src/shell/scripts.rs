@@ -117,7 +117,7 @@ impl Shell {
         let starter = self.starters.get(&job)?;
         frames.iter().for_each(|(kind, number, payload)| starter.put(*kind, *number, payload));
         if frames.iter().any(|(kind, number, _)| *kind == Kind::Kill && *number != wire::SPARE_FILTERS) {
-            starter.kill_later(job, &self.shell_events);
+            self.kill_later(job, starter);
         }
         None
     }

@@ -1,21 +1,26 @@
 //! Starters: one process for each part of a job on this node. Its stdin is its end of the wire. One that an
 //! earlier daemon has started comes over the local socket.
+//!
+//! | part | subject |
+//! |---|---|
+//! | this one | the shell's: starts them, takes them back, reads what they say, and buries them |
+//! | [`starter`] | one of them |
+//! | [`process`] | its process: how it ends |
+
+mod process;
+mod starter;
 
 use std::ffi::{CString, OsString};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, pidfd_send_signal, waitid,
-};
+use rustix::process::Pid;
 use rustix::thread::CpuSet;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
@@ -24,7 +29,7 @@ use tokio::sync::{Notify, mpsc};
 use tutti_os::cgroup::PartGroup;
 use tutti_os::session::Session;
 use tutti_os::stderr::escape_control;
-use tutti_os::{Entry, EntryFailure, EntryStep, Identity, fork_starter};
+use tutti_os::{Entry, Identity, fork_starter};
 use tutti_os::{cgroup, cpu_list};
 use tutti_protocol::gpus::VISIBLE;
 use tutti_protocol::linker_variables::withhold;
@@ -35,24 +40,15 @@ use tutti_protocol::wire::{self, Daemon, Decoder, Job, Kind, Reattach, Text};
 
 use super::clock::now;
 use super::epilogs::Buried;
-use super::orphans::{KILLED_MAX, Wards, await_end_blocking};
-use super::quota::DescriptorPermit;
 use super::receive::read_some;
 use super::records::{File, remove_blocking, started};
 use super::script_files::Around;
-use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, UserEvents, random_number};
+use super::{ClientId, Event, JobId, Shell, ShellEvent, UserEvents, random_number};
 use crate::core::event::StarterEnd;
 use crate::message::{Launch, STATE_BYTES_MAX};
-
-/// Time after which a starter is dead that has closed its wire, or was told to end for good: it gives what it
-/// has started as long as that.
-const DYING_MAX: Duration = Duration::from_secs(30);
-
-/// Time after which a starter that was told to kill its part has said that the job is over, or root's daemon
-/// kills all of it.
-const KILL_MAX: Duration = Duration::from_secs(20);
-/// A filler, which is behind nobody from then on.
-const KILL_FILLER_MAX: Duration = Duration::from_secs(2);
+use process::Process;
+pub(super) use starter::Starter;
+use starter::{DYING_MAX, Wire};
 
 /// Users may read the file of the starter: the kernel then lets them look into one of their own until it
 /// forbids that itself.
@@ -60,216 +56,10 @@ pub(super) fn is_open_to_users(starter: &Path) -> bool {
     std::fs::metadata(starter).is_ok_and(|found| found.permissions().mode() & 0o044 != 0)
 }
 
-pub(super) struct Starter {
-    /// None: an earlier daemon has started it, or no daemon at all.
-    child: Option<Process>,
-    /// Whether it is the `mpiexec` of a job that was started without a daemon.
-    enrolled: bool,
-    /// None: it is not here yet.
-    wire: Option<Wire>,
-    /// Whether it has been told to end: what it still says is read, so that it can, and concerns nobody.
-    ended: bool,
-    /// The cgroups of its part, if this is root's daemon.
-    pub group: Option<PartGroup>,
-    /// Record that is kept of it.
-    pub file: File,
-    /// Permit for the descriptors of the daemon that its part has.
-    _descriptors: Option<DescriptorPermit>,
-}
-
 /// Descriptors of a part that this daemon has started: of its process and pipes, its cgroups, its freezer.
 const DESCRIPTORS: u64 = 28;
 /// The same of one that runs already.
 const DESCRIPTORS_ENROLLED: u64 = 10;
-
-/// A process that this daemon has started.
-struct Process {
-    pid: u32,
-    pidfd: OwnedFd,
-    /// Where it says that it could not become a starter.
-    failed: OwnedFd,
-    /// Where it was to begin, for people, and as whom.
-    directory: String,
-    uid: u32,
-}
-
-impl Process {
-    /// How it has died; none: it has not, in so much time.
-    fn wait_blocking(&self, most: Duration) -> Option<Death> {
-        if !await_end_blocking(&self.pidfd, most) {
-            return None;
-        }
-        Some(match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
-            Ok(Some(status)) => {
-                // As `wait` has it.
-                let code = status.exit_status().map(|code| code << 8);
-                let code = code.or(status.terminating_signal()).unwrap_or_default();
-                let is_killed = status.terminating_signal() == Some(Signal::KILL.as_raw());
-                Death { text: ExitStatus::from_raw(code).to_string(), is_killed }
-            }
-            Ok(None) => Death { text: "it ended".into(), is_killed: false },
-            Err(error) => Death { text: error.to_string(), is_killed: false },
-        })
-    }
-
-    /// Why it never was a starter; none: it was one. For when it is dead.
-    fn failure(&self, starter: &Path, node: &str) -> Option<String> {
-        let mut bytes = [0; EntryFailure::BYTES];
-        let read = rustix::io::read(&self.failed, &mut bytes).ok()?;
-        let EntryFailure { step, errno } = EntryFailure::decode(&bytes[..read])?;
-        let what = match step {
-            EntryStep::Groups => "enter the groups of its limits".into(),
-            EntryStep::Detach => "begin a session".into(),
-            EntryStep::Keyring => "make a keyring".into(),
-            EntryStep::Session => "set the limits of the session".into(),
-            EntryStep::Identity => "take the identity".into(),
-            EntryStep::Directory => format!("enter the directory {}", self.directory),
-            EntryStep::Execute => format!("execute {}", starter.display()),
-        };
-        let (uid, error) = (self.uid, std::io::Error::from_raw_os_error(errno));
-        Some(format!("cannot {what} as user {uid} on node {node}: {error}"))
-    }
-}
-
-/// How a starter has died.
-struct Death {
-    /// For people.
-    text: String,
-    /// By SIGKILL, and not by us; also where that cannot be known.
-    is_killed: bool,
-}
-
-struct Wire {
-    number: u64,
-    writer: mpsc::UnboundedSender<Vec<u8>>,
-    listen: Arc<Notify>,
-}
-
-impl Starter {
-    /// Starter of an earlier daemon.
-    pub(super) fn away(file: File) -> Self {
-        let group = file.group.as_ref().and_then(PartGroup::reopen);
-        Starter { child: None, enrolled: false, wire: None, ended: false, group, file, _descriptors: None }
-    }
-
-    /// Whether it is an earlier daemon's and has not come to this one.
-    pub(super) fn is_away(&self) -> bool {
-        !self.enrolled && self.wire.is_none()
-    }
-
-    /// Number, and when it was started; none: it is a front end of a job without one.
-    pub(super) fn process(&self) -> Option<(u32, u64)> {
-        (!self.enrolled && self.file.pid != 0).then_some((self.file.pid, self.file.since))
-    }
-
-    pub(super) fn put(&self, kind: Kind, number: u32, payload: &[u8]) {
-        if kind == Kind::Kill && number != wire::SPARE_FILTERS {
-            self.group.iter().for_each(PartGroup::end_behind);
-        }
-        let Some(wire) = &self.wire else { return };
-        // An mpiexec that was stopped by its terminal reads nothing.
-        if self.enrolled
-            && matches!(kind, Kind::Resume | Kind::Kill | Kind::Signal)
-            && let Some(pid) = Pid::from_raw(self.file.pid as i32)
-            && let Ok(process) = pidfd_open(pid, PidfdFlags::empty())
-            // What the descriptor is of was there before this look.
-            && started(self.file.pid) == Some(self.file.since)
-        {
-            let _ = pidfd_send_signal(&process, Signal::CONT);
-        }
-        let mut frame = Vec::new();
-        wire::put(&mut frame, kind, number, payload);
-        let _ = wire.writer.send(frame);
-    }
-
-    pub(super) fn listen(&self) {
-        self.wire.iter().for_each(|wire| wire.listen.notify_one());
-    }
-
-    /// Ends what is left of its part, and it itself; no daemon will follow this one. One that is still away
-    /// hears it when it comes.
-    pub(super) fn end(&mut self) {
-        if self.enrolled {
-            // Its job goes on without us.
-            self.wire = None;
-            return;
-        }
-        self.put(Kind::Leave, wire::FOR_GOOD, &[]);
-        self.put(Kind::Kill, 0, &[]);
-        // It closes the wire when it ends, and has perhaps much to say before.
-        self.ended = true;
-        self.listen();
-    }
-
-    /// Bounds the time of a starter that has been told to kill its part. Its user can stop it: after a while
-    /// root's daemon kills the starter and all that is left.
-    pub(super) fn kill_later(&self, job: JobId, shell_events: &ShellEvents) {
-        let (Some(wire), Some(group)) = (&self.wire, &self.group) else { return };
-        let (number, shell_events) = (wire.number, shell_events.clone());
-        let kill_max = if group.enforced().behind { KILL_FILLER_MAX } else { KILL_MAX };
-        tokio::spawn(async move {
-            tokio::time::sleep(kill_max).await;
-            let _ = shell_events.send(ShellEvent::Overdue(job, number));
-        });
-    }
-
-    /// The time is over. Its wire closes when it is dead.
-    pub(super) fn kill_overdue(&self, number: u64) {
-        if self.wire.as_ref().is_some_and(|wire| wire.number == number) {
-            self.group.iter().for_each(PartGroup::kill);
-        }
-    }
-
-    /// Hears that the starter has said something; returns whether nobody wants to hear it any more.
-    pub(super) fn is_abandoned(&self) -> bool {
-        if self.ended {
-            self.listen();
-        }
-        self.ended
-    }
-
-    /// How it has died. Who lives on for longer is killed: a user may do with his starter what he likes.
-    fn reap_blocking(&mut self, grace: Duration, wards: &Wards) -> Death {
-        let deadline = Instant::now() + grace;
-        let File { pid, since, .. } = self.file;
-        let is_alive = || started(pid) == Some(since);
-        while is_alive() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let is_ours = is_alive();
-        if is_ours && let Some(pid) = Pid::from_raw(pid as i32) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        let Death { text, is_killed } = match &mut self.child {
-            Some(child) => match child.wait_blocking(KILLED_MAX) {
-                Some(how) => {
-                    wards.remove(pid);
-                    how
-                }
-                None => {
-                    tracing::warn!("the starter {pid} of user {} was killed and does not die", child.uid);
-                    wards.give_up(pid);
-                    Death { text: "it does not die".into(), is_killed: true }
-                }
-            },
-            None => Death { text: "it was an earlier daemon's".into(), is_killed: true },
-        };
-        Death { text, is_killed: is_killed && !is_ours }
-    }
-
-    /// The same, and waits for it.
-    pub(super) async fn end_and_wait(mut self, wards: Wards) {
-        self.end();
-        self.wire = None;
-        if self.child.is_some() || self.group.is_some() {
-            let reap = move || {
-                self.reap_blocking(DYING_MAX, &wards);
-                remove_blocking(self.group.as_ref());
-            };
-            let _ = tokio::task::spawn_blocking(reap).await;
-        }
-    }
-}
 
 impl Shell {
     /// Puts a frame to the starter of a job: at once, or when its part is prepared.
@@ -280,8 +70,18 @@ impl Shell {
         let Some(starter) = self.starters.get(&job) else { return };
         starter.put(kind, number, payload);
         if kind == Kind::Kill && number != wire::SPARE_FILTERS {
-            starter.kill_later(job, &self.shell_events);
+            self.kill_later(job, starter);
         }
+    }
+
+    /// Bounds the time of a starter that has been told to kill its part.
+    pub(super) fn kill_later(&self, job: JobId, starter: &Starter) {
+        let Some((wire, time)) = starter.time_to_kill() else { return };
+        let shell_events = self.shell_events.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            let _ = shell_events.send(ShellEvent::Overdue(job, wire));
+        });
     }
 
     pub(super) fn start(&mut self, job: JobId, launch: &Launch, mut described: Job) {
@@ -342,10 +142,11 @@ impl Shell {
                 ));
                 let mut frame = Vec::new();
                 wire::put_json(&mut frame, Kind::Job, &described);
-                let _ = writer.send(frame);
+                let wire = Wire::new(number, writer, listen);
+                wire.send(frame);
                 #[cfg(feature = "next-wire")]
-                let _ = writer.send(next_frame());
-                let pid = child.pid;
+                wire.send(next_frame());
+                let pid = child.pid();
                 self.wards.add(pid);
                 let file = File {
                     token,
@@ -363,12 +164,7 @@ impl Shell {
                 if let Some(group) = &group {
                     self.core.handle(now(), Event::Limited(job, group.enforced()));
                 }
-                let wire = Some(Wire { number, writer, listen });
-                let (child, enrolled, ended) = (Some(child), false, false);
-                self.starters.insert(
-                    job,
-                    Starter { child, enrolled, wire, ended, group, file, _descriptors: descriptors },
-                );
+                self.starters.insert(job, Starter::begun(child, wire, group, file, descriptors));
             }
             Err(text) => {
                 let gone = Event::StarterGone(job, StarterEnd::Died(text));
@@ -389,19 +185,14 @@ impl Shell {
         let known = self.clients.remove(&client)?;
         let (writer, account) = (known.writer, known.debts.uid());
         let job = JobId(back.job);
-        let wire = Wire { number: client.0, writer, listen };
-        let is_it = |starter: &&mut Starter| {
-            let file = &starter.file;
-            let is_its = pid.is_some_and(|pid| pid.as_raw_nonzero().get() as u32 == file.pid);
-            // One that no daemon has started has no token, and does not come back.
-            is_its && !starter.enrolled && back.token == file.token
-        };
+        let wire = Wire::new(client.0, writer, listen);
+        let is_it = |starter: &&mut Starter| starter.is_it(pid, back.token);
         let met = version::agree(&back.greeting.clone().unwrap_or_default());
         match self.starters.get_mut(&job).filter(is_it).filter(|_| met.is_ok()) {
             Some(starter) => {
                 #[cfg(feature = "next-wire")]
-                let _ = wire.writer.send(next_frame());
-                starter.wire = Some(wire);
+                wire.send(next_frame());
+                starter.come_back(wire);
                 if let Some(group) = &starter.group {
                     self.core.handle(now(), Event::Limited(job, group.enforced()));
                 }
@@ -416,10 +207,7 @@ impl Shell {
                 };
                 self.complaints.warn(account, &line);
                 refused.store(true, Ordering::Relaxed);
-                let file = File::of_none(0, 0);
-                let (enrolled, ended, group) = (false, false, None);
-                let wire = Some(wire);
-                Starter { child: None, enrolled, wire, ended, group, file, _descriptors: None }.end();
+                Starter::unknown(wire).end();
                 None
             }
         }
@@ -436,14 +224,10 @@ impl Shell {
         };
         let (pid, since) = known.process.map_or((0, 0), |process| process.number());
         let file = File::of_none(pid, since);
-        let wire = Wire { number: client.0, writer: known.writer, listen: Arc::new(Notify::new()) };
+        let wire = Wire::new(client.0, known.writer, Arc::new(Notify::new()));
         self.enrolled.insert(client, job);
-        let (enrolled, ended, group) = (true, false, None);
         let descriptors = self.quota.take_descriptors(known.debts.uid(), DESCRIPTORS_ENROLLED);
-        let wire = descriptors.is_ok().then_some(wire);
-        let (child, descriptors) = (None, descriptors.ok());
-        self.starters
-            .insert(job, Starter { child, enrolled, wire, ended, group, file, _descriptors: descriptors });
+        self.starters.insert(job, Starter::enrolled(wire, file, descriptors.ok()));
     }
 
     /// Whether an event concerns a connection that has become the wire of a job.
@@ -542,7 +326,8 @@ impl Shell {
         self.complaints.read_frames(job, uid, launch.user.account().uid, errors);
         let _ = rustix::io::ioctl_fionbio(&failed, true);
         let directory = escape_control(&text(&launch.directory).to_string_lossy());
-        Ok((Process { pid: pid.as_raw_nonzero().get() as u32, pidfd, failed, directory, uid }, stream))
+        let pid = pid.as_raw_nonzero().get() as u32;
+        Ok((Process::new(pid, pidfd, failed, directory, uid), stream))
     }
 
     /// The cores of a session of this machine that this daemon may use; none: all of them.
@@ -564,8 +349,7 @@ impl Shell {
     /// A starter has closed its wire: it is dead or about to be. One that has said something `wrong` is none
     /// any more.
     pub(super) fn bury(&mut self, job: JobId, number: u64, wrong: Option<String>) {
-        let is_its = |starter: &Starter| starter.wire.as_ref().is_some_and(|wire| wire.number == number);
-        if !self.starters.get(&job).is_some_and(is_its) {
+        if !self.starters.get(&job).is_some_and(|starter| starter.has_wire(number)) {
             return;
         }
         if let Some(starter) = self.starters.remove(&job) {
@@ -581,7 +365,7 @@ impl Shell {
         tokio::task::spawn_blocking(move || {
             let grace = if wrong.is_some() { Duration::ZERO } else { DYING_MAX };
             let how = starter.reap_blocking(grace, &wards);
-            let failure = starter.child.as_ref().and_then(|child| child.failure(&program, &node));
+            let failure = starter.failure(&program, &node);
             // Before its groups are removed.
             let used_up = starter.group.as_ref().filter(|_| how.is_killed);
             let used_up = used_up.and_then(PartGroup::used_up_of_starter);

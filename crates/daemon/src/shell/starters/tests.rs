@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream as Stream;
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::*;
+use crate::shell::orphans::Wards;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -65,9 +66,10 @@ fn starter_that_closed_its_wire_is_killed() {
     let pid = sleeper.id();
     let pidfd = pidfd_open(Pid::from_child(&sleeper), PidfdFlags::empty()).unwrap();
     let (failed, _) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-    let child = Process { pid, pidfd, failed, directory: String::new(), uid: 0 };
+    let child = Process::new(pid, pidfd, failed, String::new(), 0);
     let file = File::of_none(pid, started(pid).unwrap());
-    let mut starter = Starter { child: Some(child), ..Starter::away(file) };
+    let wire = Wire::new(1, mpsc::unbounded_channel().0, Arc::new(Notify::new()));
+    let mut starter = Starter::begun(child, wire, None, file, None);
     let wards = Wards::new();
     wards.add(pid);
     let death = starter.reap_blocking(Duration::from_millis(20), &wards);
