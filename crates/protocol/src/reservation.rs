@@ -49,6 +49,15 @@ impl Reservation {
         uid == 0 || self.users.contains(&uid)
     }
 
+    /// Whether both have the same nodes for the same users until the same time, made by the same user.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Reservation) -> bool {
+        let of = |one: &Reservation| {
+            (one.name.clone(), one.nodes.clone(), one.until_ms, one.users.clone(), one.by)
+        };
+        of(self) == of(other)
+    }
+
     /// Node that both have, at some time.
     #[must_use]
     pub fn meets<'a>(&'a self, other: &Reservation) -> Option<&'a str> {

@@ -19,6 +19,7 @@
 //! | `recorded` | the tests that readers of messages and journals take whatever is nearly one |
 //! | `regions` | the test that clients of regions of other nodes are answered |
 //! | `watch` | the test that readers which follow the jobs and nodes see what the controller lists |
+//! | `reservations` | the tests that nodes are kept for those for whom they are reserved |
 //! | `room` | the tests that what starters and users say has room in messages |
 //! | here | the runs: faults, then peace, then a look at what is left |
 
@@ -27,6 +28,7 @@ mod numbers;
 mod recorded;
 mod regions;
 mod requests;
+mod reservations;
 mod room;
 mod scheduling;
 mod starter;

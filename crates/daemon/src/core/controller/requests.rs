@@ -64,7 +64,9 @@ impl Controller {
             let answer = answer.clone();
             return cx.out.route(from, Routed::answer(request_id, answer));
         }
-        if is_new && again && !self.jobs.is_settled(cx.local.now_ms, cx.local.config.lost_ms) {
+        // A reservation names nodes, which may not have come back yet.
+        let awaits_nodes = is_new || matches!(request, Request::Reserve(_));
+        if awaits_nodes && again && !self.jobs.is_settled(cx.local.now_ms, cx.local.config.lost_ms) {
             return;
         }
         let request = self.about_newest(request);
@@ -125,7 +127,7 @@ impl Controller {
                 Ok(action) => return action.into_iter().for_each(|action| cx.out.act(action)),
                 Err(text) => Answer::Refused(text),
             },
-            Request::Reserve(new) => match self.reserve(cx.local, asker, *new) {
+            Request::Reserve(new) => match self.reserve(cx.local, asker, *new, again) {
                 Ok(action) => return action.into_iter().for_each(|action| cx.out.act(action)),
                 Err(text) => Answer::Refused(text),
             },

@@ -41,7 +41,8 @@ impl Controller {
         self.reservations.command(local)
     }
 
-    /// Makes a reservation; it is answered when that is kept. Gives what is to be done for that now.
+    /// Makes a reservation; it is answered when that is kept. Gives what is to be done for that now. If it is
+    /// asked for `again`, an earlier controller may have kept it already.
     ///
     /// # Errors
     /// When it cannot be; a text for the user.
@@ -50,6 +51,7 @@ impl Controller {
         local: &LocalNode,
         asker: Asker,
         mut new: Reservation,
+        again: bool,
     ) -> Result<Option<Action>, String> {
         let members = self.check_keeper(local, asker.user)?;
         let now_ms = local.wall_ms;
@@ -62,6 +64,12 @@ impl Controller {
         new.users.sort_unstable();
         new.users.dedup();
         new.check(now_ms)?;
+        new.by = asker.user.uid;
+        let known = self.reservations.of(&new.name, now_ms).filter(|known| again && new.is_same_as(known));
+        if let Some(known) = known.cloned() {
+            let change = Change { requester: asker.requester, new: Ok(known) };
+            return Ok(self.begin_change(local, change));
+        }
         let on_their_way = || self.reservations.changes.iter().filter_map(|change| change.new.as_ref().ok());
         let mut others =
             self.reservations.all.iter().filter(|one| !one.is_over(now_ms)).chain(on_their_way());
@@ -78,7 +86,6 @@ impl Controller {
         let last = self.reservations.all.iter().chain(on_their_way()).map(|one| one.number).max();
         let clock = u32::try_from(now_ms / 1000).unwrap_or(u32::MAX);
         new.number = clock.max(last.map_or(0, |last| last.saturating_add(1)));
-        new.by = asker.user.uid;
         Ok(self.begin_change(local, Change { requester: asker.requester, new: Ok(new) }))
     }
 

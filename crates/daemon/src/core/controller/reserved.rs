@@ -60,7 +60,11 @@ impl Reservations {
     pub(super) fn changed(&self, now_ms: u64) -> Option<Vec<Reservation>> {
         let mut all = self.list(now_ms);
         match &self.changes.front()?.new {
-            Ok(new) => all.push(new.clone()),
+            Ok(new) => {
+                // One that an earlier controller has kept is in the list already.
+                all.retain(|one| one.name != new.name);
+                all.push(new.clone());
+            }
             Err(name) => all.retain(|one| one.name != *name),
         }
         Some(all)

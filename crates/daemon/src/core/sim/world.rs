@@ -42,6 +42,8 @@ enum Next {
     Starter(usize, JobId),
     /// The disk of the controller has the next file of a job that waits.
     Files(usize, u64),
+    /// The same disk has the list of reservations.
+    Reservations(usize, u64),
     Takes(usize),
     /// A writer of output files does something.
     Writer(usize, u64, JobId),
@@ -236,6 +238,12 @@ impl World {
                     self.deliver(node, Event::Filed(job, Ok(())));
                 }
             }
+            Next::Reservations(node, incarnation) => {
+                let machine = &mut self.machines[node];
+                if machine.incarnation == incarnation && machine.keep_reservations() {
+                    self.deliver(node, Event::ReservationsKept(Ok(())));
+                }
+            }
             Next::Writer(node, incarnation, job) if self.machines[node].incarnation == incarnation => {
                 self.step_writer(node, job)
             }
@@ -337,6 +345,10 @@ impl World {
                 self.push(at_ms, Next::Core(node, incarnation, None, Event::ConfigurationKept(text)));
             }
             Action::Queue(job, None) => self.machines[node].remove_file(job),
+            Action::KeepReservations(all) => {
+                self.machines[node].keeping = Some(all);
+                self.push(self.now_ms + DISK_MS, Next::Reservations(node, incarnation));
+            }
             Action::Gang(command) => {
                 let now_ms = self.now_ms;
                 let scheduling = self.machines[node].scheduling.as_mut();
@@ -385,7 +397,6 @@ impl World {
             Action::Continue(_)
             | Action::Reload(_)
             | Action::KeepDrains(_)
-            | Action::KeepReservations(_)
             | Action::SendMail(_)
             | Action::Info(_)
             | Action::Warn(_)

@@ -158,6 +158,11 @@ impl World {
         self.launches.contains_key(&job)
     }
 
+    /// Nodes on which parts of this job have begun.
+    pub(in crate::core::sim) fn nodes_of(&self, job: JobId) -> Vec<usize> {
+        self.started.keys().filter(|(other, _)| *other == job).map(|(_, node)| *node).collect()
+    }
+
     /// Checks what must hold when all is quiet.
     pub(in crate::core::sim) fn check_end(&self) {
         for (node, machine) in self.machines.iter().enumerate() {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
+use tutti_protocol::reservation::Reservation;
 use tutti_protocol::wire::{Job, Kind, Report};
 
 use super::{Next, World};
@@ -47,6 +48,9 @@ pub(super) struct Machine {
     pub(super) disk: BTreeMap<JobId, Vec<Vec<u8>>>,
     /// On the controller: the file of the numbers of nodes.
     pub(super) numbers: BTreeMap<String, NodeId>,
+    /// On the controller: its list of reservations, and the one that is being written.
+    pub(super) reservations: Vec<Reservation>,
+    pub(super) keeping: Option<Vec<Reservation>>,
     /// On the controller.
     pub(super) scheduling: Option<Scheduling>,
 }
@@ -59,6 +63,14 @@ impl Machine {
         Some(job)
     }
 
+    /// The list of reservations that is being written is there; `false`: there is none.
+    pub(super) fn keep_reservations(&mut self) -> bool {
+        let new = self.keeping.take();
+        let is_new = new.is_some();
+        self.reservations = new.unwrap_or_else(|| std::mem::take(&mut self.reservations));
+        is_new
+    }
+
     /// No file of the job is there, or comes.
     pub(super) fn remove_file(&mut self, job: JobId) {
         self.queued.remove(&job);
@@ -68,7 +80,7 @@ impl Machine {
 }
 
 impl World {
-    pub(super) fn clock(&self, node: usize) -> u64 {
+    pub(in crate::core::sim) fn clock(&self, node: usize) -> u64 {
         (START_MS + self.now_ms).saturating_add_signed(self.machines[node].ahead_ms)
     }
 
@@ -126,7 +138,11 @@ impl World {
             starters: record,
             journals: machine.journals.iter().map(|(job, journal)| (*job, journal.clone())).collect(),
             queued: machine.queued.iter().map(|(job, queued)| (*job, queued.clone())).collect(),
-            known_nodes: KnownNodes { numbers: machine.numbers.clone(), ..KnownNodes::default() },
+            known_nodes: KnownNodes {
+                numbers: machine.numbers.clone(),
+                reservations: machine.reservations.clone(),
+                ..KnownNodes::default()
+            },
             used: Default::default(),
             policy: Default::default(),
             loaded: Default::default(),
@@ -186,6 +202,10 @@ impl World {
             machine.write_file();
         }
         machine.filing.clear();
+        if machine.keeping.is_some() && self.random.below(2) == 0 {
+            machine.keep_reservations();
+        }
+        machine.keeping = None;
         self.end_writers(node);
         let links: Vec<LinkId> =
             self.ends.iter().filter(|(_, end)| end.node == node).map(|(link, _)| *link).collect();

@@ -183,21 +183,37 @@ impl World {
 
     /// A user of a node asks for something; gives his program.
     pub(in crate::core::sim) fn user_requests(&mut self, node: usize, request: Request) -> usize {
+        self.requests_as(1, node, request)
+    }
+
+    /// The same for a user by number.
+    pub(in crate::core::sim) fn requests_as(&mut self, uid: u32, node: usize, request: Request) -> usize {
         let client = ClientId(self.number());
         let runs = matches!(request, Request::Run(_));
         self.clients.push(Client::new(client, node, runs));
-        self.deliver(node, Event::Request(client, User::new(1, 1), request));
+        self.deliver(node, Event::Request(client, User::new(uid, uid), request));
         self.clients.len() - 1
     }
 
     /// A job of a rank for each of these nodes, that nobody waits for; gives its user's program.
     pub(in crate::core::sim) fn submit_on(&mut self, from: usize, nodes: &[usize], batch: Batch) -> usize {
+        self.submit_as(1, from, nodes, batch)
+    }
+
+    /// The same for a user by number.
+    pub(in crate::core::sim) fn submit_as(
+        &mut self,
+        uid: u32,
+        from: usize,
+        nodes: &[usize],
+        batch: Batch,
+    ) -> usize {
         let mut submit = self.submit();
         submit.job.programs[0].ranks = nodes.len() as u32;
         submit.nodes = Some(nodes.len() as u32);
         submit.hosts = nodes.iter().map(|node| Host { name: format!("node{node}"), ranks: None }).collect();
         (submit.terms, submit.batch) = (Terms::default(), batch);
-        self.user_requests(from, Request::Submit(Box::new(submit)))
+        self.requests_as(uid, from, Request::Submit(Box::new(submit)))
     }
 
     pub(in crate::core::sim) fn submit(&mut self) -> Submit {
