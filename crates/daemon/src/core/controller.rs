@@ -58,6 +58,7 @@ mod mails;
 mod messages;
 pub(super) mod placement;
 mod queue;
+mod relations;
 mod requests;
 mod requeue;
 mod reservations;
@@ -330,7 +331,7 @@ impl Controller {
             };
             log::log(cx, id, event);
             mails::of(&self.jobs, cx.local, id, MailEvent::End).into_iter().for_each(|mail| cx.out.act(mail));
-            self.jobs.forget_oldest(wall_ms);
+            self.jobs.note_end();
         }
         if let Some(signal) = warning {
             self.warn_steps(cx, relay, id, signal);
@@ -537,6 +538,13 @@ impl Controller {
     /// The job has ended well, and nobody has said that any of its output is lost.
     pub(super) fn is_complete(&self, job: JobId) -> bool {
         self.jobs.get(job).is_some_and(|job| job.over && job.status == 0 && job.output.trouble.is_none())
+    }
+
+    /// Checks that what is kept of relations between jobs is what their records say.
+    pub(super) fn check_relations(&self) {
+        let mut found = relations::Relations::default();
+        self.jobs.records.iter().for_each(|(id, job)| found.insert(*id, &job.launch));
+        assert_eq!(self.jobs.relations, found);
     }
 
     pub(super) fn leftovers(&self) -> Vec<String> {

@@ -525,6 +525,11 @@ impl super::Core {
         format!("{:?}, alive {alive:?}", self.subsystems.links)
     }
 
+    /// Checks what the controller keeps beside its jobs.
+    fn check_relations(&self) {
+        self.subsystems.controller.iter().for_each(super::controller::Controller::check_relations);
+    }
+
     /// Checks what must hold at any time.
     fn check_bounds(&self) {
         self.subsystems.parts.check_bounds();

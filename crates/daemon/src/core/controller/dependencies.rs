@@ -96,11 +96,10 @@ impl Jobs {
 
     /// Jobs that wait for this one.
     fn dependents(&self, id: JobId) -> impl Iterator<Item = (JobId, Option<&Outcome>)> {
-        let waiting = self.records.iter().filter(|(_, job)| !job.is_ending());
-        waiting.filter_map(move |(dependent, job)| {
+        self.relations.behind(id).filter_map(move |dependent| {
+            let job = self.get(dependent).filter(|job| !job.is_ending())?;
             let queued = job.queued.as_ref()?;
-            let is_it = job.launch.batch.after.iter().any(|after| after.job == id);
-            is_it.then(|| (*dependent, queued.over.get(&id)))
+            Some((dependent, queued.over.get(&id)))
         })
     }
 

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tutti_protocol::users::refusal::Reason;
 
 use super::job::JobRecord;
+use super::relations::Relations;
 use crate::core::clocks::Clocks;
 use crate::core::fair::fair_share;
 use crate::members::{Members, NodeId};
-use crate::message::{Account, Answer, EndKind, JobId, User};
+use crate::message::{Account, Answer, EndKind, JobId, Launch, User};
 
 /// Numbers that jobs draw themselves end here.
 const JOB_MAX: u64 = 1 << 53;
@@ -34,6 +35,8 @@ pub(super) const SETTLE_LOST: u64 = 2;
 #[derive(Debug)]
 pub(super) struct Jobs {
     pub(super) records: BTreeMap<JobId, JobRecord>,
+    /// Of the jobs to each other, as their records say them.
+    pub(super) relations: Relations,
     /// Jobs to be judged although none of their parts has said anything.
     pub(super) pending: BTreeSet<JobId>,
     next_job: u64,
@@ -42,6 +45,8 @@ pub(super) struct Jobs {
     started_at_ms: u64,
     /// The time of the clock when jobs were looked at last.
     looked_ms: u64,
+    /// Set when jobs have ended since it was looked which ones are to be forgotten.
+    has_new_ends: bool,
     /// First job of this incarnation: earlier ones that are not known are an earlier controller's.
     first_job: u64,
 }
@@ -51,11 +56,13 @@ impl Jobs {
         let first_job = first_job.max(1);
         Jobs {
             records: BTreeMap::new(),
+            relations: Relations::default(),
             pending: BTreeSet::new(),
             next_job: first_job,
             reserved: BTreeMap::new(),
             started_at_ms: now_ms,
             looked_ms: 0,
+            has_new_ends: false,
             first_job,
         }
     }
@@ -71,12 +78,28 @@ impl Jobs {
     /// A new job, or one of an earlier controller, whose number is not given again.
     pub(super) fn insert(&mut self, id: JobId, job: JobRecord) {
         self.next_job = self.next_job.max(id.0 + 1);
+        self.take(id);
+        self.relations.insert(id, &job.launch);
         self.records.insert(id, job);
+    }
+
+    fn take(&mut self, id: JobId) -> Option<JobRecord> {
+        let job = self.records.remove(&id)?;
+        self.relations.remove(id, &job.launch);
+        Some(job)
+    }
+
+    /// Gives a job that waits another launch.
+    pub(super) fn set_launch(&mut self, id: JobId, launch: Launch) {
+        let Some(job) = self.records.get_mut(&id) else { return };
+        self.relations.remove(id, &job.launch);
+        self.relations.insert(id, &launch);
+        job.set_launch(launch);
     }
 
     /// The job is as if it had never been; those that it was to wait for may be forgotten.
     pub(super) fn remove(&mut self, id: JobId) {
-        let removed = self.records.remove(&id);
+        let removed = self.take(id);
         self.pending.extend(removed.iter().flat_map(JobRecord::named_before));
     }
 
@@ -230,9 +253,14 @@ impl Jobs {
         }
     }
 
+    /// A job has ended: older ones may be to be forgotten.
+    pub(super) fn note_end(&mut self) {
+        self.has_new_ends = true;
+    }
+
     /// A user's jobs push out its own, and not another's as long as that one has fewer. One that has ended
     /// lately stays as long as there is memory for it.
-    pub(super) fn forget_oldest(&mut self, wall_ms: u64) {
+    fn forget_oldest(&mut self, wall_ms: u64) {
         let mut over: BTreeMap<Account, Vec<(JobId, usize, bool)>> = BTreeMap::new();
         for (id, job) in self.records.iter().filter(|(_, job)| job.order.forget) {
             let is_fresh = job.ended_ms.is_none_or(|ended_ms| wall_ms < ended_ms + OVER_MS);
@@ -246,7 +274,7 @@ impl Jobs {
             for (id, bytes, is_fresh) in jobs.iter().rev() {
                 (count, held) = (count + 1, held + bytes);
                 if held > most_bytes || count > most && !is_fresh {
-                    self.records.remove(id);
+                    self.take(*id);
                 }
             }
         }
@@ -256,6 +284,10 @@ impl Jobs {
     pub(super) fn take_due(&mut self, members: &Members, now_ms: u64, now: Clocks) -> BTreeSet<JobId> {
         let Clocks { wall_ms, boot_ms } = now;
         let since_ms = std::mem::replace(&mut self.looked_ms, wall_ms);
+        // Once for all that have ended since: thousands may end at once.
+        if std::mem::take(&mut self.has_new_ends) {
+            self.forget_oldest(wall_ms);
+        }
         // A job of an earlier controller ends if a node of it does not come back.
         let mut absent = BTreeSet::new();
         for job in self.records.values_mut().filter(|job| !job.order.forget) {

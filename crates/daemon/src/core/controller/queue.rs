@@ -326,10 +326,13 @@ impl Controller {
     /// Tasks of an array are over, perhaps hundreds at once: its file is written once for all that have ended
     /// while it was written before.
     fn file_outcomes(&mut self, out: &Outbox, array: JobId) {
+        if self.filings.has_outcomes(array) {
+            return;
+        }
         let outcomes = self.jobs.get(array).and_then(|job| job.queued.as_ref()).map(|queued| &queued.over);
         let new = outcomes.into_iter().flatten().filter(|(_, outcome)| !outcome.filed);
         let new: Vec<JobId> = new.map(|(id, _)| *id).collect();
-        if !new.is_empty() && !self.filings.has_outcomes(array) {
+        if !new.is_empty() {
             self.file(out, array, Filing::Outcomes(new));
         }
     }

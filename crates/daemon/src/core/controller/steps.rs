@@ -165,10 +165,8 @@ impl Controller {
         if self.jobs.get(owner).is_none_or(|job| job.launch.steps.allocation.is_none()) {
             return Vec::new();
         }
-        // A step has a higher number than its job.
-        let later = self.jobs.records.range(owner..);
-        let steps = later.filter(|(_, job)| job.launch.steps.owner == Some(owner) && !job.over);
-        steps.map(|(id, _)| *id).collect()
+        let is_open = |id: &JobId| self.jobs.get(*id).is_some_and(|step| !step.over);
+        self.jobs.relations.steps(owner).filter(is_open).collect()
     }
 
     /// A job has steps that are not over.

@@ -174,6 +174,7 @@ impl World {
                 core.node(),
                 self.picture()
             );
+            core.check_relations();
             let starters: Vec<_> = machine.starters.values().collect();
             assert!(starters.is_empty(), "node {node} still runs {starters:#?}");
             assert!(machine.queued.is_empty(), "node {node} still queues {:?}", machine.queued.keys());
