@@ -1,9 +1,10 @@
 //! `scancel`: jobs are ended, or get a signal.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use tutti_client::node_list;
-use tutti_client::requests::Control;
+use tutti_client::requests::{Control, JobId};
 
 use crate::forms::{self, NamedJob};
 use crate::getopt::{self, Ends, Spec, Takes};
@@ -192,14 +193,40 @@ fn cancel(asked: &Asked, jobs: &[Job], steps: &[Job]) -> ExitCode {
         }
     }
     if asked.jobs.is_empty() {
-        for job in jobs.iter().filter(|job| !job.state().is_over() && takes(asked, job)) {
-            if asked.verbose {
-                complain(NAME, &format!("Terminating job {}", job.id()));
-            }
-            act(asked, job, steps, &mut status);
+        let meant: Vec<&Job> =
+            jobs.iter().filter(|job| !job.state().is_over() && takes(asked, job)).collect();
+        // An element that is in another state by then is not meant.
+        let as_wholes = asked.signal.is_none() && asked.states.is_none();
+        let wholes = if as_wholes { wholes(jobs, &meant) } else { BTreeSet::new() };
+        if asked.verbose {
+            meant.iter().for_each(|job| complain(NAME, &format!("Terminating job {}", job.id())));
         }
+        for array in &wholes {
+            if let Err(text) = query::control(*array, Control::Kill) {
+                let of_array = meant.iter().filter(|job| array_of(job) == Some(*array));
+                of_array.for_each(|job| fail_if_open(job, &job.id(), &text, &mut status));
+            }
+        }
+        let of_none = |job: &&Job| array_of(job).is_none_or(|array| !wholes.contains(&array));
+        meant.into_iter().filter(of_none).for_each(|job| act(asked, job, steps, &mut status));
     }
     status
+}
+
+fn array_of(job: &Job) -> Option<JobId> {
+    job.element().map(|element| JobId(element.job))
+}
+
+/// Arrays of which all elements are meant that are not over: one question ends all of them.
+fn wholes(jobs: &[Job], meant: &[&Job]) -> BTreeSet<JobId> {
+    let mut open = BTreeMap::<JobId, usize>::new();
+    for array in jobs.iter().filter(|job| !job.state().is_over()).filter_map(array_of) {
+        *open.entry(array).or_default() += 1;
+    }
+    for array in meant.iter().copied().filter_map(array_of) {
+        open.entry(array).and_modify(|open| *open -= 1);
+    }
+    open.into_iter().filter(|(_, others)| *others == 0).map(|(array, _)| array).collect()
 }
 
 fn takes(asked: &Asked, job: &Job) -> bool {
@@ -238,21 +265,55 @@ fn act(asked: &Asked, job: &Job, steps: &[Job], status: &mut ExitCode) {
     };
     for (target, control) in targets {
         if let Err(text) = query::control(target.row.job, control) {
-            // One that has ended meanwhile is no error.
-            if !is_over_by_now(target) {
-                fail(&job.id(), &text, status);
-            }
+            fail_if_open(target, &job.id(), &text, status);
         }
     }
 }
 
-fn is_over_by_now(job: &Job) -> bool {
-    let Ok((jobs, steps)) = query::jobs() else { return false };
-    let now = jobs.iter().chain(&steps).find(|known| known.row.job == job.row.job);
-    now.is_none_or(|now| now.state().is_over())
+/// One that has ended meanwhile is no error.
+fn fail_if_open(job: &Job, shown: &str, text: &str, status: &mut ExitCode) {
+    let is_over = query::jobs().is_ok_and(|(jobs, steps)| {
+        let now = jobs.iter().chain(&steps).find(|known| known.row.job == job.row.job);
+        now.is_none_or(|now| now.state().is_over())
+    });
+    if !is_over {
+        fail(shown, text, status);
+    }
 }
 
 fn fail(shown: &str, text: &str, status: &mut ExitCode) {
     complain(NAME, &format!("error: Kill job error on job id {shown}: {text}"));
     *status = ExitCode::FAILURE;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::view::tests;
+
+    #[test]
+    fn arrays_that_are_meant_as_a_whole_are_ended_as_one() {
+        let element = |number: u64, array: u64, state: &str| {
+            let task = json!({"Task": {"array": array, "task": number}});
+            tests::job(number, json!({"in_array": task, "state": state, "name": "x"}))
+        };
+        let jobs = [
+            tests::job(1, json!({})),
+            element(11, 10, "waiting"),
+            element(12, 10, "running"),
+            element(13, 10, "over"),
+            element(21, 20, "waiting"),
+            element(22, 20, "waiting"),
+        ];
+        let of = |meant: &[u64]| {
+            let meant: Vec<&Job> = jobs.iter().filter(|job| meant.contains(&job.row.job.0)).collect();
+            wholes(&jobs, &meant).into_iter().map(|array| array.0).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[1, 11, 12, 21, 22]), [10, 20]);
+        assert_eq!(of(&[1, 11, 12, 21]), [10], "one element of the other is not meant");
+        assert_eq!(of(&[1, 11]), [0; 0]);
+        assert_eq!(of(&[]), [0; 0]);
+    }
 }
