@@ -9,6 +9,9 @@ use crate::browser::Browser;
 use crate::harness::await_that;
 use crate::page::{Site, get, link};
 
+/// The job that has another name, and that.
+const WITH_COMMA: (u64, &str) = (5, "eps=0,1");
+
 /// Past jobs in the log of events from which the page takes its history: by turns of two users and two names,
 /// a third of each failed.
 fn write_past(folder: &Path, jobs: u64) {
@@ -19,6 +22,7 @@ fn write_past(folder: &Path, jobs: u64) {
     for job in 1..=jobs {
         let (ms, status) = (begin_ms + job * 60, u8::from(job % 3 == 0));
         let (uid, name) = (job % 2, if job % 4 < 2 { "even" } else { "odd" });
+        let name = if job == WITH_COMMA.0 { WITH_COMMA.1 } else { name };
         for event in [
             json!({ "ms": ms, "event": "submitted", "job": job, "uid": uid, "ranks": 1, "name": name,
                 "text": "./solve <i>--input</i> case-17.dat" }),
@@ -54,6 +58,10 @@ fn page_lists_ten_thousand_past_jobs_page_by_page() {
         }
     }
     assert_eq!(seen, (1..=JOBS).rev().filter(|job| job % 2 == 0).collect::<Vec<_>>());
+    let found = cluster.tutti(&["ps", "--history", "--json", "--name", r"eps=0\,1,none"]).expect_success();
+    let found: Value = serde_json::from_str(&found.stdout).expect("JSON");
+    let found: Vec<&Value> = found.as_array().expect("jobs").iter().map(|job| &job["job"]).collect();
+    assert_eq!(found, [WITH_COMMA.0]);
     let users: Value = serde_json::from_str(&get(address, "/api/history/users")).expect("JSON");
     assert_eq!(users[0], json!({ "uid": 0, "user": "root" }));
     assert_eq!(users.as_array().map(Vec::len), Some(2), "{users}");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{CommandFactory, Parser, Subcommand};
 use tutti_client::filter::Filter;
 use tutti_client::job_name::JobName;
+use tutti_client::name_list::{self, NameList};
 use tutti_client::{at, states};
 use tutti_os::stderr::print_line;
 use tutti_protocol::daemon_options::{complaint, print_asked};
@@ -114,9 +115,9 @@ enum Command {
         /// Only those in these states; over: --all too
         #[arg(long, short, value_name = "STATE", value_delimiter = ',', value_parser = states::WORDS)]
         state: Vec<String>,
-        /// Only those with these names
-        #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
-        name: Vec<String>,
+        /// Only those with these names; a comma of a name is \,
+        #[arg(long, short, value_name = "NAME", value_parser = name_list::parse)]
+        name: Vec<NameList>,
         /// Declared and effective weights, why they differ, and on which MPI library ranks run
         #[arg(long, short, conflicts_with_all = ["json", "limit"])]
         long: bool,
@@ -391,16 +392,20 @@ pub fn run(name: &str, arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
+fn filter(user: Vec<String>, state: Vec<String>, names: &[NameList]) -> Filter {
+    Filter { user, state, name: name_list::all(names) }
+}
+
 fn perform(command: Command) -> Result<ExitCode, String> {
     match command {
         Command::Ps { user, state, name, json, limit, past, .. } if past.is_asked() => {
-            past::run(&past, &Filter { user, state, name }, limit, json)
+            past::run(&past, &filter(user, state, &name), limit, json)
         }
         Command::Ps { user, state, name, json, watch: true, .. } => {
-            follow::run(&Filter { user, state, name }, json, jobs::print_jobs)
+            follow::run(&filter(user, state, &name), json, jobs::print_jobs)
         }
         Command::Ps { all, user, state, name, long, json, others, limit, .. } => {
-            let filter = Filter { user, state, name };
+            let filter = filter(user, state, &name);
             let over = list::Over::of(all, &filter, limit)?;
             if long {
                 shares::list(over.is_some(), &filter)

@@ -11,6 +11,7 @@ pub mod history;
 pub mod job_name;
 pub mod line;
 pub mod moments;
+pub mod name_list;
 pub mod node_list;
 pub mod others;
 pub mod report;

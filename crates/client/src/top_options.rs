@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::filter::Filter;
+use crate::name_list::{self, NameList};
 use crate::states;
 
 /// The shortest and the longest time between two reports, in seconds.
@@ -26,15 +27,15 @@ pub struct Options {
     /// Only jobs in these states
     #[arg(long, short, value_name = "STATE", value_delimiter = ',', value_parser = states::WORDS)]
     pub state: Vec<String>,
-    /// Only jobs with these names
-    #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
-    pub name: Vec<String>,
+    /// Only jobs with these names; a comma of a name is \,
+    #[arg(long, short, value_name = "NAME", value_parser = name_list::parse)]
+    pub name: Vec<NameList>,
 }
 
 impl Options {
     /// Filter of the jobs that are shown.
     pub fn filter(&self) -> Filter {
-        Filter { user: self.user.clone(), state: self.state.clone(), name: self.name.clone() }
+        Filter { user: self.user.clone(), state: self.state.clone(), name: name_list::all(&self.name) }
     }
 }
 

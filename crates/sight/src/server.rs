@@ -33,6 +33,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::WatchStream;
+use tutti_client::name_list;
 use tutti_client::report::{Answers, Report};
 
 use crate::access::{Access, is_equal};
@@ -328,7 +329,7 @@ struct Asked {
     until_ms: Option<i64>,
     /// Users by number, separated by commas.
     uid: Option<String>,
-    /// Names, separated by commas.
+    /// Names, separated by commas; a comma of a name is `\,`.
     name: Option<String>,
     /// States, separated by commas.
     state: Option<String>,
@@ -348,7 +349,9 @@ impl Asked {
     fn meant(&self) -> Result<read::Meant, &'static str> {
         let meant = read::Meant {
             uids: listed(&self.uid, |uid| uid.parse().ok()).ok_or("uid: numbers of users")?,
-            names: listed(&self.name, |name| Some(name.to_owned())).ok_or("name: names of jobs")?,
+            names: Some(self.name.as_deref().map(name_list::split).unwrap_or_default())
+                .filter(|names| names.len() <= MEANT_MAX)
+                .ok_or("name: names of jobs")?,
             states: listed(&self.state, read::State::of).ok_or("state: waiting, running, over")?,
             behind: self.behind_ms.map(|ms| (ms, self.behind_job.unwrap_or(i64::MAX))),
         };

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tutti_client::filter::Filter;
 use tutti_client::moments::{self, elapsed, instant};
+use tutti_client::name_list;
 use tutti_client::table::aligned;
 use tutti_client::users;
 use tutti_os::stderr::{escape_control, print_line};
@@ -149,7 +150,7 @@ fn question(options: &Options, filter: &Filter) -> Option<String> {
     }
     for (name, words) in [("uid", uids), ("name", Some(filter.name.clone())), ("state", Some(states))] {
         let words = words.filter(|words| !words.is_empty() && words.len() <= MEANT_MAX);
-        path.extend(words.map(|words| format!("&{name}={}", page::encoded(&words.join(",")))));
+        path.extend(words.map(|words| format!("&{name}={}", page::encoded(&name_list::join(&words)))));
     }
     Some(path)
 }

@@ -11,6 +11,7 @@ use crate::cluster::{self, Answer, Control, JobRow, Request};
 use crate::stdout;
 use tutti_client::filter::Filter;
 use tutti_client::job_name::JobName;
+use tutti_client::name_list::{self, NameList};
 use tutti_client::states;
 
 /// Numbers in one range, at most.
@@ -25,9 +26,9 @@ pub(super) struct Options {
     /// Those of these users
     #[arg(long, short, value_name = "USER", value_delimiter = ',')]
     user: Vec<String>,
-    /// Those with these names
-    #[arg(long, short, value_name = "NAME", value_delimiter = ',')]
-    name: Vec<String>,
+    /// Those with these names; a comma of a name is \,
+    #[arg(long, short, value_name = "NAME", value_parser = name_list::parse)]
+    name: Vec<NameList>,
     /// Those in these states
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = states::WORDS)]
     state: Vec<String>,
@@ -85,8 +86,8 @@ pub(super) fn control(options: &Options, control: Control, done: &str) -> Result
     let mut jobs: Vec<JobName> = options.jobs.iter().flat_map(|numbers| numbers.0.iter().copied()).collect();
     let is_filtered = !(options.user.is_empty() && options.name.is_empty() && options.state.is_empty());
     if is_filtered {
-        let filter =
-            Filter { user: options.user.clone(), state: options.state.clone(), name: options.name.clone() };
+        let (user, state) = (options.user.clone(), options.state.clone());
+        let filter = Filter { user, state, name: name_list::all(&options.name) };
         filter.check()?;
         let Answer::Jobs(rows) = cluster::request(&Request::Jobs { all: false })?.0 else {
             return Err(OTHER_VERSION.into());
