@@ -244,11 +244,19 @@ impl Jobs {
                 self.is_cut = true;
                 return None;
             }
+            let is_looked_for =
+                |job: &u64| self.only.is_none_or(|only| only == *job) && !self.met.contains(job);
+            if let Some((event, job)) = begin_of(&line)
+                && event != b"submitted"
+            {
+                if is_looked_for(&job) {
+                    self.later.entry(job).or_default().push(line);
+                }
+                continue;
+            }
             // A line that was cut off by a full disk or a dead daemon is no reason to show nothing.
             let Ok(head) = serde_json::from_slice::<Head<'_>>(&line) else { continue };
             self.is_known |= head.event == "begun" && head.ms.saturating_add(KNOWN_MS) <= self.now_ms;
-            let is_looked_for =
-                |job: &u64| self.only.is_none_or(|only| only == *job) && !self.met.contains(job);
             let Some(job) = head.job.filter(is_looked_for) else { continue };
             if head.event != "submitted" {
                 self.later.entry(job).or_default().push(line);
@@ -275,6 +283,22 @@ impl Jobs {
         }
         (row.state == JobState::Over).then_some(row)
     }
+}
+
+/// Event and job of a line, if it begins as daemons write it; the rest is not looked at. None: the line has
+/// to be read as a whole.
+fn begin_of(line: &[u8]) -> Option<(&[u8], u64)> {
+    let (_, rest) = number(line.strip_prefix(b"{\"ms\":")?)?;
+    let rest = rest.strip_prefix(b",\"event\":\"")?;
+    let (event, rest) = rest.split_at(rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?);
+    let (job, rest) = number(rest.strip_prefix(b"\",\"job\":")?)?;
+    matches!(rest.first(), Some(b',' | b'}')).then_some((event, job))
+}
+
+/// Number with which a text begins, and the rest.
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (digits, rest) = text.split_at(text.iter().take_while(|byte| byte.is_ascii_digit()).count());
+    Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
 }
 
 fn from_events(events: impl IntoIterator<Item = Event>, own: u32) -> Vec<JobRow> {

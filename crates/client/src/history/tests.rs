@@ -220,3 +220,28 @@ fn history_from_its_end_is_the_one_from_its_beginning() {
         }
     }
 }
+
+#[test]
+fn begin_of_a_line_says_what_the_whole_line_says() {
+    for (line, is_read) in [
+        (r#"{"ms":5,"event":"over","job":7,"status":0}"#, true),
+        (r#"{"ms":5,"event":"started","job":18446744073709551615}"#, true),
+        (r#"{"ms":5,"event":"submitted","job":7,"text":"{\"job\":8}"}"#, true),
+        (r#"{"ms":5,"event":"begun"}"#, false),
+        (r#"{"ms":5,"event":"drained","nodes":["job"]}"#, false),
+        (r#"{"event":"over","job":7,"ms":5}"#, false),
+        (r#"{"ms":5,"event":"a\"b","job":7}"#, false),
+        (r#"{"ms":5,"event":"over","job":7.5}"#, false),
+        (r#"{"ms":5,"event":"over","job":-7}"#, false),
+        (r#"{"ms":5,"event":"over","job":18446744073709551616}"#, false),
+        (r#"{"ms":5,"event":"over","job":"#, false),
+        (r#"{"ms":5,"event":"over","job":7"#, false),
+        ("", false),
+    ] {
+        let begin = begin_of(line.as_bytes());
+        assert_eq!(begin.is_some(), is_read, "{line}");
+        let Some((event, job)) = begin else { continue };
+        let head: Head<'_> = serde_json::from_str(line).unwrap();
+        assert_eq!((event, Some(job)), (head.event.as_bytes(), head.job), "{line}");
+    }
+}
