@@ -57,6 +57,10 @@ soak-output: dist ## a submitted job writes 1 GiB into its file, once while each
 soak-history: dist ## compare 1,000 random moments of the history with the log of turns; switches beside 64 readers; TUTTI_JOBS (10000) jobs that come and go (an hour)
 	$(CARGO) test -p tutti-tests --test cluster -- --nocapture --ignored --test-threads 1 history_has_the_rows_that_the_log_has_soak watchers_beside_switches_soak many_jobs_come_and_go_soak
 
+.PHONY: soak-submissions
+soak-submissions: dist ## 1,000 submissions a minute by sbatch for MINUTES (10): the daemon's memory is bounded, and squeue answers
+	TUTTI_TEST_MINUTES=$(or $(MINUTES),10) $(CARGO) test -p tutti-tests --test slurm -- --nocapture --ignored submissions_by_the_thousand
+
 # Two users of root's daemons who do not trust each other. Needs root.
 .PHONY: soak-hostile
 soak-hostile: dist ## one of two users attacks the other's jobs and the daemons for HOSTILE (600) seconds, FRAMES (1000000) malformed frames go to each door and 10,000 jobs are submitted, then all parts of two users' jobs are killed and stopped, each FAULTS (20) times

@@ -1,10 +1,23 @@
-//! Many submissions at once.
+//! Many submissions, at once and one after the other.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::Slurm;
 use crate::harness::await_that;
+
+/// Submissions a minute of the soak.
+const PER_MINUTE: u32 = 1000;
+/// Memory that the daemon may have beside what it had at its start, in KiB: jobs that are over are kept for 5
+/// minutes in 12 MiB of it, as the daemon counts, some 6 KiB each.
+const GROWTH_KIB_MAX: u64 = 64 << 10;
+
+fn daemon_kib(slurm: &Slurm) -> u64 {
+    let pid = slurm.cluster.daemon(0).as_raw_nonzero();
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("its memory");
+    line.split_whitespace().next().and_then(|kib| kib.parse().ok()).expect("a number")
+}
 
 /// Bytes of the records of jobs that wait.
 fn queue_bytes(folder: &Path) -> u64 {
@@ -31,4 +44,42 @@ fn array_of_a_thousand_outlives_the_daemon_as_a_whole_or_not_at_all() {
     await_that("the new daemon answers", || slurm.run("squeue -h").code() == 0);
     assert!(second.wait().expect("our child").success(), "it is asked for again");
     await_that("both are there", || waiting() == 2000);
+    // Each of them costs the daemon the same, however many there are.
+    let began = Instant::now();
+    slurm.ok("scancel --me");
+    println!("they are cancelled in {:.2?}", began.elapsed());
+    assert_eq!(waiting(), 0);
+    let states = slurm.ok("squeue -h -r -t all -o %T");
+    assert!(states.lines().all(|state| state == "CANCELLED"), "{states}");
+}
+
+/// TUTTI_TEST_MINUTES (10) minutes of submissions by `sbatch`, as fast as 1,000 a minute or as the machine
+/// can.
+#[test]
+#[ignore = "minutes: make soak-submissions"]
+fn submissions_by_the_thousand_leave_the_daemon_its_memory_soak() {
+    let minutes = std::env::var("TUTTI_TEST_MINUTES").ok().and_then(|text| text.parse().ok());
+    let count = minutes.unwrap_or(10) * PER_MINUTE;
+    let slurm = Slurm::up("slurm-submissions", 1, &["--slots", "4"]);
+    let before_kib = daemon_kib(&slurm);
+    let (began, mut longest, mut most_kib) = (Instant::now(), Duration::ZERO, before_kib);
+    for number in 1..=count {
+        let due = Duration::from_secs(60) * number / PER_MINUTE;
+        std::thread::sleep(due.saturating_sub(began.elapsed()));
+        slurm.submit("-o /dev/null --wrap=true");
+        if number % 100 == 0 {
+            let asked = Instant::now();
+            let listed = slurm.ok("squeue -h -t all").lines().count();
+            longest = longest.max(asked.elapsed());
+            most_kib = most_kib.max(daemon_kib(&slurm));
+            let took = asked.elapsed();
+            println!("{number} after {:.1?}: {listed} listed in {took:.0?}, {most_kib} KiB", began.elapsed());
+        }
+    }
+    let rate = f64::from(count) / began.elapsed().as_secs_f64() * 60.0;
+    let open = slurm.ok("squeue -h").lines().count();
+    println!("{count} submissions, {rate:.0} a minute, {open} not over at the end");
+    println!("squeue took {longest:.0?} at most; the daemon had {before_kib} KiB, and {most_kib} at most");
+    await_that("all are over", || slurm.ok("squeue -h").is_empty());
+    assert!(most_kib < before_kib + GROWTH_KIB_MAX, "{most_kib} KiB");
 }
