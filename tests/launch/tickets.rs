@@ -81,9 +81,9 @@ fn rank_that_a_wrapper_moves_to_another_user_says_so() {
     let libraries = format!("LD_LIBRARY_PATH={}", users.programs().join("lib").display());
     // As sudo, it is root's for everybody.
     let found = std::env::var("PATH").expect("a path");
-    let setpriv = found.split(':').map(|folder| std::path::Path::new(folder).join("setpriv"));
-    let wrapper =
-        users.reachable(&setpriv.filter(|path| path.is_file()).next().expect("setpriv of util-linux"));
+    let mut folders = found.split(':').map(|folder| std::path::Path::new(folder).join("setpriv"));
+    let setpriv = folders.find(|path| path.is_file()).expect("setpriv of util-linux");
+    let wrapper = users.reachable(&setpriv);
     std::fs::set_permissions(&wrapper, PermissionsExt::from_mode(0o4755)).expect("it is ours");
     for (from, to) in [(0, second), (first, second), (first, 0)] {
         let mut mpiexec = match from {
