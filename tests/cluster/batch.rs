@@ -243,7 +243,14 @@ fn array_runs_each_task_and_is_over_with_the_last() {
     // All at once; nothing is left to wait.
     cluster.tutti(&["submit", "-o", "none", "--array", "0-99%1", "-n", "1", RANK, "hang"]).expect_success();
     await_that("its first task runs", || cluster.job(7).contains("\"running\""));
-    cluster.tutti(&["kill", "6"]).expect_success();
+    // The array waits, too: only those of its tasks that do are meant.
+    let killed = cluster.tutti(&["kill", "6", "--state", "waiting"]).expect_success().stdout;
+    assert!(killed.starts_with("job 8 is killed\n") && killed.lines().count() == 99, "{killed}");
+    assert!(cluster.job(7).contains("\"running\""), "{}", cluster.job(7));
+    // All that is left of it: what is done to the array is not done to the task again.
+    let user = rustix::process::getuid().as_raw().to_string();
+    let killed = cluster.tutti(&["kill", "--user", &user]).expect_success();
+    assert_eq!((killed.stdout.as_str(), killed.stderr.as_str()), ("job 6 is killed\n", ""));
     assert_eq!(cluster.tutti(&["wait", "6", "6_99"]).code(), 137);
     let refused = cluster.tutti(&["submit", "--array", "1-1000000", "true"]);
     let line = "tutti submit: --array: 1000000 tasks are more than the 1000 that an array may have\n";

@@ -1,10 +1,12 @@
 //! Commands that do something to several jobs: which ones, by number, user, name or state, and a line for
 //! each.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use serde_json::json;
 use tutti_os::stderr::{escape_control, print_line};
+use tutti_protocol::array::ArrayTask;
 
 use super::answer::OTHER_VERSION;
 use crate::cluster::{self, Answer, Control, JobRow, Request};
@@ -81,6 +83,39 @@ fn numbers(text: &str) -> Result<Numbers, String> {
     Ok(Numbers(found))
 }
 
+/// Job in a list of jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    job: u64,
+    /// Array that it stands for.
+    whole: bool,
+    /// Array of which it is a task.
+    array: Option<u64>,
+}
+
+impl Place {
+    fn of(row: &JobRow) -> Self {
+        let array = row.array_task().map(|task| task.array.0);
+        Place { job: row.job.0, whole: row.array().is_some(), array }
+    }
+}
+
+/// Jobs that are acted on, of those that were taken. What is done to an array is done to all its tasks: an
+/// array is one job where all its open tasks are taken, and otherwise those of its tasks that are.
+fn meant(places: &[Place], taken: Vec<bool>) -> Vec<u64> {
+    let taken: BTreeMap<u64, bool> = places.iter().map(|place| place.job).zip(taken).collect();
+    let is_taken = |job: u64| taken.get(&job).copied().unwrap_or(false);
+    // Arrays of which a task is not taken.
+    let in_part: BTreeSet<u64> =
+        places.iter().filter(|place| !is_taken(place.job)).filter_map(|place| place.array).collect();
+    let is_acted_on = |array: u64| is_taken(array) && !in_part.contains(&array);
+    let of_own = |place: &&Place| match place.array {
+        Some(array) => !is_acted_on(array),
+        None => !place.whole || is_acted_on(place.job),
+    };
+    places.iter().filter(|place| is_taken(place.job)).filter(of_own).map(|place| place.job).collect()
+}
+
 /// Does it to each; a line for each of several, and for each refusal.
 pub(super) fn control(options: &Options, control: Control, done: &str) -> Result<ExitCode, String> {
     let mut jobs: Vec<JobName> = options.jobs.iter().flat_map(|numbers| numbers.0.iter().copied()).collect();
@@ -93,14 +128,20 @@ pub(super) fn control(options: &Options, control: Control, done: &str) -> Result
             return Err(OTHER_VERSION.into());
         };
         let is_named = |row: &JobRow| {
-            let task = row.array_task().map(|task| JobName::Task(task.array.0, task.task));
+            let of_array = |task: ArrayTask| {
+                let names = [JobName::Task(task.array.0, task.task), JobName::Number(task.array.0)];
+                names.iter().any(|name| jobs.contains(name))
+            };
             jobs.is_empty()
                 || jobs.contains(&JobName::Number(row.job.0))
-                || task.is_some_and(|task| jobs.contains(&task))
+                || row.array_task().is_some_and(of_array)
         };
-        let taken =
-            rows.iter().filter(|row| filter.takes(states::of(row), &row.name, row.uid) && is_named(row));
-        jobs = taken.map(|row| JobName::Number(row.job.0)).collect();
+        let places: Vec<Place> = rows.iter().map(Place::of).collect();
+        let taken = rows
+            .iter()
+            .map(|row| filter.takes(states::of(row), &row.name, row.uid) && is_named(row))
+            .collect();
+        jobs = meant(&places, taken).into_iter().map(JobName::Number).collect();
         if jobs.is_empty() {
             return Err("no job is meant".into());
         }
@@ -135,6 +176,22 @@ pub(super) fn control(options: &Options, control: Control, done: &str) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn array_is_acted_on_as_one_job_where_all_its_tasks_are_meant() {
+        let whole = |job| Place { job, whole: true, array: None };
+        let task = |job, array| Place { job, whole: false, array: Some(array) };
+        let places =
+            [Place { job: 1, whole: false, array: None }, whole(10), task(11, 10), task(12, 10), whole(20)];
+        let of =
+            |jobs: &[u64]| meant(&places, places.iter().map(|place| jobs.contains(&place.job)).collect());
+        assert_eq!(of(&[1, 10, 11, 12]), [1, 10]);
+        assert_eq!(of(&[1, 10, 11]), [1, 11], "the other task is in another state");
+        assert_eq!(of(&[10]), [0; 0], "all its tasks are in another state");
+        assert_eq!(of(&[11, 12]), [11, 12], "the array has another name");
+        assert_eq!(of(&[20]), [20], "none of its tasks is open");
+        assert_eq!(of(&[]), [0; 0]);
+    }
 
     #[test]
     fn jobs_are_numbers_ranges_and_lists() {
