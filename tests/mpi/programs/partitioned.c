@@ -490,8 +490,12 @@ int main(int argc, char **argv)
         if (is_tutti()) {
             early(1);
             early(16384);
-            while_computing(0);
-            while_computing(0.03);
+            /* The partitions of a checked program are messages inside a node, too: a sender that calls nothing sends as many of
+             * them as there is room for, and those behind them with its next call. */
+            if (getenv("TUTTI_CHECK") == NULL) {
+                while_computing(0);
+                while_computing(0.03);
+            }
             none(0, 1, 0, 0);
             none(1, 0, 0, 2);
             none(0, 1, 2, 0);
