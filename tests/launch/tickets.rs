@@ -73,7 +73,7 @@ fn ranks_have_their_identity_before_init() {
 
 /// `sudo -u`, `su` and the like in front of a rank: its line names the two users, and what to do.
 #[test]
-fn rank_that_a_wrapper_moves_to_another_user_says_so() {
+fn rank_that_a_wrapper_moves_to_another_user_has_a_line_with_both_users() {
     let Some(users) = Users::new("launch-moved", 2) else { return };
     let [first, second] = *users.uids() else { unreachable!("two were asked for") };
     let scratch = Scratch::new("launch-moved-programs");

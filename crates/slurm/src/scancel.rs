@@ -270,7 +270,7 @@ fn act(asked: &Asked, job: &Job, steps: &[Job], status: &mut ExitCode) {
     }
 }
 
-/// One that has ended meanwhile is no error.
+/// A job that has ended meanwhile is no error.
 fn fail_if_open(job: &Job, shown: &str, text: &str, status: &mut ExitCode) {
     let is_over = query::jobs().is_ok_and(|(jobs, steps)| {
         let now = jobs.iter().chain(&steps).find(|known| known.row.job == job.row.job);

@@ -222,7 +222,7 @@ fn history_from_its_end_is_the_one_from_its_beginning() {
 }
 
 #[test]
-fn begin_of_a_line_says_what_the_whole_line_says() {
+fn begin_of_a_line_agrees_with_the_whole_line() {
     for (line, is_read) in [
         (r#"{"ms":5,"event":"over","job":7,"status":0}"#, true),
         (r#"{"ms":5,"event":"started","job":18446744073709551615}"#, true),

@@ -258,7 +258,7 @@ mod tests {
             std::fs::write(self.0.join("cgroup.events"), "frozen 1\n").unwrap();
         }
 
-        fn told(&self) -> u8 {
+        fn frozen_byte(&self) -> u8 {
             std::fs::read(self.0.join("cgroup.freeze")).unwrap()[0]
         }
     }
@@ -281,7 +281,10 @@ mod tests {
         assert_eq!((mechanism.method(), mechanism.is_held()), (FreezeMethod::Cgroup, false));
         mechanism.freeze(1_000);
         assert!(mechanism.is_certain() && mechanism.is_held() && mechanism.is_freezing());
-        assert_eq!((folders.each_ref().map(Folder::told), mechanism.requested_ns()), ([b'1'; 2], 1_000));
+        assert_eq!(
+            (folders.each_ref().map(Folder::frozen_byte), mechanism.requested_ns()),
+            ([b'1'; 2], 1_000)
+        );
         folders[1].say_frozen();
         assert!(!mechanism.try_confirm(2_000) && mechanism.is_freezing(), "one of two");
         folders[0].say_frozen();
@@ -289,11 +292,11 @@ mod tests {
         assert!(!mechanism.try_confirm(4_000), "it is said once");
         assert_eq!(mechanism.poll_ns(), u64::MAX, "there is nothing to look for");
         mechanism.thaw(5_000);
-        assert_eq!((folders.each_ref().map(Folder::told), mechanism.is_held()), ([b'0'; 2], false));
+        assert_eq!((folders.each_ref().map(Folder::frozen_byte), mechanism.is_held()), ([b'0'; 2], false));
     }
 
     #[test]
-    fn freeze_mechanism_that_is_deferred_wakes_nobody_and_is_looked_at_later() {
+    fn freeze_mechanism_that_is_deferred_rings_no_bell_and_is_looked_at_later() {
         let folder = Folder::new("mechanism-deferred");
         let mut mechanism = of(vec![folder.group()]).unwrap();
         mechanism.freeze(0);
@@ -308,9 +311,9 @@ mod tests {
         let folder = Folder::new("mechanism-inside");
         let mechanism = of(vec![folder.group()]).unwrap();
         mechanism.hold(true);
-        assert_eq!((folder.told(), mechanism.is_held()), (b'1', false));
+        assert_eq!((folder.frozen_byte(), mechanism.is_held()), (b'1', false));
         mechanism.hold(false);
-        assert_eq!(folder.told(), b'0');
+        assert_eq!(folder.frozen_byte(), b'0');
     }
 
     #[test]

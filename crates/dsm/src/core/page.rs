@@ -121,7 +121,7 @@ impl Pages {
         !self.is_here(unit) && self.is_present(unit) && !self.is_updated(unit)
     }
 
-    /// All of those, ascending.
+    /// Copies that a notice drops, ascending.
     pub fn copies(&self) -> Vec<u32> {
         (0..self.units()).filter(|&unit| self.is_noticed_copy(unit)).collect()
     }

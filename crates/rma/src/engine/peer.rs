@@ -1,4 +1,4 @@
-//! One other rank, as the engine deals with it: answers that are awaited from it, answers that it is owed,
+//! Peer of the engine, another rank: answers that are awaited from it, answers that it is owed,
 //! long operations under way.
 
 use std::collections::VecDeque;
@@ -107,7 +107,7 @@ impl Peer {
         self.asked
     }
 
-    /// One more request was handed over to it.
+    /// Counts a request that was handed over to it.
     pub(super) fn note_asked(&mut self) {
         self.asked += 1;
     }

@@ -1,5 +1,5 @@
-//! One guest: the connections to it and from it, and what waits for them. [`super::Guests`] says when each of
-//! them is looked at, and learns from [`OutState`] and [`InState`] what is to be done next.
+//! Guest of a job: the connections to it and from it, and what waits for them. [`super::Guests`] says when
+//! each of them is looked at, and learns from [`OutState`] and [`InState`] what is to be done next.
 //!
 //! ```text
 //! new -> connect -> (greeting, proof) -> frames ... -> close: it takes nothing -> lose: nothing comes either

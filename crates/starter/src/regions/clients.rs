@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_one_user_are_bounded_and_those_who_go_make_room() {
+    fn clients_of_one_user_are_bounded_and_make_room_when_they_go() {
         let mut clients = Clients::new(OF_USER_MAX + 1);
         let mut ends = Vec::new();
         for number in 0..OF_USER_MAX as u64 {

@@ -38,7 +38,7 @@ fn state_answers_no_more_than_its_caller_has_room_for() {
 }
 
 #[test]
-fn state_counts_a_function_as_ended_when_it_answers_nobody() {
+fn state_counts_a_function_without_an_answer_as_ended() {
     let mut state = state(1);
     assert_eq!(state.answer(NO_REPLY, 0, &[]), Ok(()));
     assert_eq!(state.arrive(), Ok(()));
