@@ -24,6 +24,11 @@ typedef double _Complex tutti_complexd;
 #define SHMEM_MAX_NAME_LEN 64
 #define SHMEM_VENDOR_STRING "Tutti @VERSION@"
 
+/* Names of Sandia's header, which has all of 1.5 too. Programs that know headers by such names, as shmem4py does, take
+   a header without them for one that lacks what 1.4 and 1.5 have, and define it themselves. */
+#define SHMEM_DEF_H
+#define SHMEM_FUNCTION_ATTRIBUTES
+
 #define SHMEM_THREAD_SINGLE 0
 #define SHMEM_THREAD_FUNNELED 1
 #define SHMEM_THREAD_SERIALIZED 2

@@ -2,6 +2,11 @@
 #include "check.h"
 #include <mpi.h>
 
+/* What shmem4py 1.0.0 looks at before it calls anything of 1.4 and 1.5. */
+#if !defined(SHMEM_DEF_H) || !defined(SHMEM_FUNCTION_ATTRIBUTES)
+#error "a program that knows headers by their names takes this one for an old one"
+#endif
+
 static int a;
 static const double *constant;
 
