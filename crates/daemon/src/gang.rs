@@ -39,7 +39,9 @@ pub(crate) mod wishes;
 mod worker;
 
 pub(crate) use clock::now_ns;
-pub use command::{Command, Filling, GangSettings, LocalRanks, NodeResources, ServedReport, SwitchEvent};
+pub use command::{
+    Command, Filling, GangSettings, LocalRanks, NodeResources, ServedJob, ServedReport, SwitchEvent,
+};
 pub use mailbox::{Outbox, Served};
 pub(crate) use switch_links::LABEL;
 pub use switch_links::{Neighbour, SECRET_BYTES, Secret, SwitchMessage};

@@ -43,15 +43,14 @@ mod bounds;
 mod change;
 mod configuration;
 mod connections;
+mod control;
 mod dependencies;
 mod drains;
 mod filings;
 pub(in crate::core) mod gpus;
-mod idle;
 mod job;
 mod jobs;
 mod late;
-mod limits;
 mod listing;
 mod log;
 mod mails;
@@ -65,26 +64,16 @@ mod reservations;
 mod reserved;
 mod scheduler;
 mod shares;
-mod snapshot;
 mod start_rules;
 mod steps;
-mod stillness;
-mod stuck;
 mod waits;
 mod watch;
 
 use answers::Answers;
 pub(super) use answers::Asker;
 use filings::Filings;
-use job::JobRecord;
+use job::{JobRecord, News};
 use jobs::{Jobs, SETTLE_LOST};
-
-/// Why steps end with the script of their job.
-const SCRIPT_ENDED: &str = "the script of its job has ended";
-/// Why they end with their job.
-const JOB_ENDED: &str = "its job is ended";
-/// Exit status of what is killed.
-const KILLED: u8 = 128 + 9;
 
 /// State of the controller.
 #[derive(Debug)]
@@ -142,7 +131,7 @@ impl Controller {
 
     /// A node is gone, with all that ran on it.
     pub(super) fn lose_node(&mut self, cx: Context<'_>, node: NodeId, name: &str) {
-        self.jobs.lose_node(node, name, cx.local.now_ms);
+        self.jobs.lose_node(node, name);
         self.requeue_lost(cx, node);
     }
 
@@ -178,7 +167,7 @@ impl Controller {
         match self.jobs.get_mut(id) {
             Some(job) if job.order.forget => {}
             Some(job) => {
-                if job.adopted_until_ms.is_some() && order.version > job.order.version {
+                if job.is_adopted() && order.version > job.order.version {
                     job.learn(&order);
                     self.publish(relay, id);
                     self.jobs.pending.insert(id);
@@ -188,7 +177,7 @@ impl Controller {
             None if may_adopt && !order.forget => {
                 let mut job = JobRecord::new(id, Launch::clone(&launch));
                 job.learn(&order);
-                job.adopted_until_ms = Some(cx.local.now_ms + SETTLE_LOST * cx.local.config.lost_ms);
+                job.adopt_until(cx.local.now_ms + SETTLE_LOST * cx.local.config.lost_ms);
                 if let Some(new) = self.jobs.waiting_restart_of(id) {
                     job.end_for(new);
                 }
@@ -233,8 +222,7 @@ impl Controller {
             SwitchEvent::Served(served) => {
                 for served in &served.jobs {
                     if let Some(job) = self.jobs.get_mut(served.job) {
-                        (job.turns, job.effective_milli) = (served.turns, served.effective_milli);
-                        job.busy_permille = served.busy_permille;
+                        job.record_served(*served);
                     }
                 }
                 self.served = served;
@@ -259,7 +247,7 @@ impl Controller {
         if job.order.forget {
             return;
         }
-        let (was_started, reported, was_over) = (job.reported_started, job.notices.len(), job.over);
+        let (was_started, reported, was_over) = (job.has_started(), job.reports.next(), job.is_over());
         job.judge_dependencies();
         job.judge_array();
         let warning = job.judge_warning(now.boot_ms);
@@ -267,17 +255,13 @@ impl Controller {
         let none = BTreeMap::new();
         let states = relay.states(id).unwrap_or(&none);
         job.judge(states, now, (puts_bytes_max, has_steps));
-        let (new, left) = (job.notices[reported..].to_vec(), std::mem::take(&mut job.left));
-        let fillings = std::mem::take(&mut job.fillings);
-        let unprepared = job.take_unprepared();
-        let is_started = job.reported_started && !was_started;
-        let is_over = job.over && !was_over;
+        let (new, News { left, fillings, unprepared }) =
+            (job.reports.from(reported).to_vec(), job.take_news());
+        let is_started = job.has_started() && !was_started;
+        let is_over = job.is_over() && !was_over;
         let is_suspended = job.order.run == Run::Stop;
-        let (status, text) = (job.status, job.cause.clone().unwrap_or_default());
+        let (status, text) = (job.end.status(), job.end.cause().unwrap_or_default().to_owned());
         if let Some((requesters, answer)) = job.judge_snapshot(states, members, (now_ms, wall_ms)) {
-            if requesters.is_empty() {
-                job.stuck.handle_snapshot(&answer, job.last_hold, now_ms);
-            }
             for (node, request_id) in requesters {
                 cx.out.route(node, Routed::answer(request_id, answer.clone()));
             }
@@ -347,59 +331,13 @@ impl Controller {
         }
         // Whoever waits for the job, or for its output, is to hear that it is over.
         if self.jobs.get_mut(id).is_some_and(JobRecord::poll_done) {
-            let with_losses = self.jobs.get(id).filter(|job| job.output.lost_bytes > 0);
+            let with_losses = self.jobs.get(id).filter(|job| job.output().lost_bytes > 0);
             with_losses.into_iter().for_each(|job| log::log_files(cx, job));
             self.answer_waiters(cx, relay, id);
             self.release_dependents(cx.out, id);
             self.retry_waiting();
         }
         self.send_reports(cx, id);
-    }
-
-    /// A job is near its time limit: its steps get the signal that it gets.
-    fn warn_steps(&mut self, cx: Context<'_>, relay: &mut Relay, owner: JobId, signal: u32) {
-        let text =
-            format!("signal {signal} ({}) before the time limit", tutti_os::signal_name(signal as i32));
-        log::log(cx, owner, JobEvent { event: "warned", text, ..JobEvent::default() });
-        for id in self.steps_of(owner) {
-            if let Some(step) = self.jobs.get_mut(id) {
-                step.signal(signal);
-            }
-            self.publish(relay, id);
-        }
-    }
-
-    /// A job has reached its time limit: its steps get the signal now, and its script later.
-    pub(super) fn end_steps_at_limit(&mut self, cx: Context<'_>, relay: &mut Relay, owner: JobId) {
-        let cause = self.jobs.get(owner).and_then(|job| job.cause.clone()).unwrap_or_default();
-        for id in self.steps_of(owner) {
-            if let Some(step) = self.jobs.get_mut(id) {
-                step.by_user = true;
-                step.record_cause(EndKind::TimeLimit, format!("job {owner}: {cause}"));
-                step.signal_end();
-            }
-            self.publish(relay, id);
-            self.judge(cx, relay, id);
-        }
-    }
-
-    /// Ends the steps of a job whose script is over, or which is being ended itself.
-    pub(super) fn end_steps_of_ended(&mut self, cx: Context<'_>, relay: &mut Relay, owner: JobId) {
-        let Some(job) = self.jobs.get(owner) else { return };
-        let uid = job.launch.user.uid;
-        let cause = match (job.is_ending(), job.order.leave) {
-            (true, _) => JOB_ENDED,
-            (false, true) => SCRIPT_ENDED,
-            (false, false) => return,
-        };
-        for id in self.steps_of(owner) {
-            let Some(step) = self.jobs.get_mut(id).filter(|step| !step.is_ending()) else { continue };
-            step.by_user = true;
-            step.record_cancel(uid, cause.into());
-            step.end_by(None, KILLED);
-            self.publish(relay, id);
-            self.judge(cx, relay, id);
-        }
     }
 
     /// Bytes that the ranks of a job may have put over PMI. The owner of the daemon has no bound.
@@ -414,10 +352,7 @@ impl Controller {
     pub(super) fn send_reports(&mut self, cx: Context<'_>, id: JobId) {
         let (now_ms, incarnation) = (cx.local.now_ms, cx.local.config.about.incarnation);
         let Some(job) = self.jobs.get_mut(id) else { return };
-        let first = job.received;
-        if first < job.notices.len() as u64 {
-            job.sent_ms = now_ms;
-            let reports = job.notices[first as usize..].to_vec();
+        if let Some((first, reports)) = job.reports.take_unreceived(now_ms) {
             let (origin, request_id) = (job.launch.origin, job.launch.request_id);
             cx.out.route(origin, Routed::Reports { job: id, request_id, incarnation, first, reports });
         }
@@ -435,19 +370,17 @@ impl Controller {
         let own_incarnation = cx.local.config.about.incarnation;
         match self.jobs.get_mut(id) {
             Some(job) if incarnation == own_incarnation && !job.order.forget => {
-                let before = job.received;
-                job.received = job.received.max(below.min(job.notices.len() as u64));
-                if job.over && job.received > before {
+                if job.reports.record_received(below) && job.is_over() {
                     self.jobs.pending.insert(id);
                     self.judge(cx, relay, id);
                 }
             }
-            Some(job) if !job.order.forget => job.sent_ms = 0,
+            Some(job) if !job.order.forget => job.reports.hasten(),
             // No node has it any more, and perhaps never this controller: it ends with what its origin has.
             known => {
                 let ended = known.map(|job| {
-                    job.received = job.notices.len() as u64;
-                    job.end_notice(Vec::new(), None)
+                    job.reports.give_up();
+                    job.end.notice(Vec::new(), None)
                 });
                 if ended.is_some() || self.jobs.is_settled(cx.local.now_ms, cx.local.config.lost_ms) {
                     let first = if incarnation == own_incarnation { below } else { 0 };
@@ -489,14 +422,14 @@ impl Controller {
     ) {
         let Some(output) = output else { return };
         let Some(job) = self.jobs.get_mut(id) else { return };
-        let before = std::mem::replace(&mut job.output, *output);
-        if before.inode.is_none() && job.output.inode.is_some() {
+        let before = job.record_output(*output);
+        if before.inode.is_none() && job.output().inode.is_some() {
             log::log_files(cx, job);
         }
         let is_news =
             |before: &Option<String>, now: &Option<String>| now.clone().filter(|_| before.is_none());
-        let refused = is_news(&before.refused, &job.output.refused);
-        let trouble = is_news(&before.trouble, &job.output.trouble);
+        let refused = is_news(&before.refused, &job.output().refused);
+        let trouble = is_news(&before.trouble, &job.output().trouble);
         match (refused, trouble) {
             // Its ranks were faster than the writer of its files.
             (Some(text), _) if job.is_ending() => {
@@ -504,7 +437,7 @@ impl Controller {
                 log::log(cx, id, JobEvent { event: "said", text, ..JobEvent::default() });
             }
             (Some(text), _) => {
-                job.mark_end(EndKind::Failed);
+                job.end.mark(EndKind::Failed);
                 job.report(Report::Refused(format!("{text}; the job is ended")));
                 job.end_by(None, 1);
                 self.jobs.pending.insert(id);
@@ -537,7 +470,9 @@ impl Controller {
 impl Controller {
     /// The job has ended well, and nobody has said that any of its output is lost.
     pub(super) fn is_complete(&self, job: JobId) -> bool {
-        self.jobs.get(job).is_some_and(|job| job.over && job.status == 0 && job.output.trouble.is_none())
+        self.jobs
+            .get(job)
+            .is_some_and(|job| job.is_over() && job.end.status() == 0 && job.output().trouble.is_none())
     }
 
     /// Checks that what is kept of relations between jobs is what their records say.

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tutti_sched::{Account, Demand, Event, JobId, JobState, NodeId, Part, Reservation, Scheduler, Wait};
 
-use super::command::{Served, SwitchEvent};
+use super::command::{ServedJob, SwitchEvent};
 
 /// Time of a job's slots that has to be seen before it is said how busy they are, in us.
 const BUSY_SEEN_US: u64 = 5_000_000;
@@ -171,13 +171,13 @@ impl Admission {
     }
 
     /// The slices that jobs have had, and their weights beside the others.
-    pub(crate) fn served(&self, scheduler: &Scheduler) -> impl Iterator<Item = Served> {
+    pub(crate) fn served(&self, scheduler: &Scheduler) -> impl Iterator<Item = ServedJob> {
         let served = |job: &JobId| {
             let account = scheduler.account(*job)?;
             let busy_permille = account.busy.permille(BUSY_SEEN_US);
             let Account { turns, effective_milli, service_ns, .. } = account;
             let served_ms = service_ns / 1_000_000;
-            Some(Served { job: *job, turns, effective_milli, busy_permille, served_ms })
+            Some(ServedJob { job: *job, turns, effective_milli, busy_permille, served_ms })
         };
         self.jobs.keys().filter_map(served)
     }

@@ -165,8 +165,8 @@ pub struct LocalRanks {
 }
 
 /// Service that a job has had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Served {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServedJob {
     /// Which.
     pub job: JobId,
     /// Slices that the job has had.
@@ -183,7 +183,7 @@ pub struct Served {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServedReport {
     /// Each job.
-    pub jobs: Vec<Served>,
+    pub jobs: Vec<ServedJob>,
     /// Users with jobs that can run.
     pub users: Vec<Standing>,
     /// Use of the slots by all users, in ns.

@@ -205,7 +205,7 @@ impl Served {
     /// `false`: the main loop reads just now.
     pub(super) fn try_put(
         &self,
-        jobs: impl Iterator<Item = super::command::Served>,
+        jobs: impl Iterator<Item = super::command::ServedJob>,
         scheduler: &Scheduler,
     ) -> bool {
         let Ok(mut slot) = self.0.try_lock() else { return false };

@@ -330,7 +330,7 @@ impl Controller {
     pub(super) fn over_limit(&self, local: &LocalNode, id: JobId, full: &mut Full) -> Option<String> {
         let members = local.members.as_ref()?;
         let job = self.jobs.get(id)?;
-        let (demand, user) = (&job.queued.as_ref()?.demand, job.launch.user);
+        let (demand, user) = (job.queued.as_ref()?.demand(), job.launch.user);
         let (asked, account) = (Use::asked(members, demand), user.account());
         if let Some((least, text)) = full.accounts.get(&account)
             && asked.is_no_less_than(least)
@@ -357,7 +357,7 @@ impl Controller {
         let limits = person.limits(&self.rules, MEMORY_PER_NODE);
         let (scope, most, place) = limits.into_iter().next().filter(|_| demand.memory_bytes > 0)?;
         let declared = |node: &NodeId| {
-            let here = self.jobs.records.values().filter(|job| !job.over && job.queued.is_none());
+            let here = self.jobs.records.values().filter(|job| !job.is_over() && job.queued.is_none());
             let here = here.filter(|job| is_in(&scope, user, job.launch.user));
             let here = here.filter(|job| job.launch.nodes.contains(node));
             here.fold(0_u64, |sum, job| sum.saturating_add(job.launch.terms.memory_bytes))
@@ -450,9 +450,11 @@ impl Controller {
     /// Amounts that the jobs have that the scheduler has been asked for, or that run.
     fn used(&self, members: &Members, scope: &Scope, user: User) -> Use {
         let mut sum = Use::default();
-        for job in self.jobs.records.values().filter(|job| !job.over && is_in(scope, user, job.launch.user)) {
+        for job in
+            self.jobs.records.values().filter(|job| !job.is_over() && is_in(scope, user, job.launch.user))
+        {
             match &job.queued {
-                Some(queued) if queued.submitted => sum.add(Use::asked(members, &queued.demand)),
+                Some(queued) if queued.is_submitted() => sum.add(Use::asked(members, queued.demand())),
                 Some(_) => {}
                 None => sum.add(Use::placed(members, &job.launch)),
             }

@@ -20,16 +20,25 @@ use tutti_protocol::array::{Array, ArrayTask, InArray};
 use tutti_protocol::output::{expand, name_task};
 use tutti_protocol::variables;
 use tutti_protocol::wire::Text;
+use tutti_sched::Demand;
 
+use super::Controller;
+use super::answers::Requester;
+use super::filings::Filing;
 use super::job::mixed;
 use super::jobs::Jobs;
-use crate::message::{JobId, Launch, Submit};
+use super::waits::Waits;
+use crate::core::action::Action;
+use crate::core::context::Context;
+use crate::core::outbox::Outbox;
+use crate::core::record::Queued;
+use crate::message::{After, Batch, JobId, Launch, Submit};
 
 impl Jobs {
     /// Tasks of an array that are not over.
     pub(super) fn tasks_of(&self, array: JobId) -> Vec<JobId> {
         let Some(whole) = self.get(array) else { return Vec::new() };
-        let is_open = |id: &JobId| self.get(*id).is_some_and(|job| !job.over);
+        let is_open = |id: &JobId| self.get(*id).is_some_and(|job| !job.is_over());
         whole.named_before().filter(|_| whole.is_array()).filter(is_open).collect()
     }
 
@@ -38,10 +47,71 @@ impl Jobs {
         let at_once =
             self.get(array).and_then(|whole| whole.launch.batch.array()).map_or(0, |array| array.at_once);
         let has_nodes = |id: &JobId| {
-            let job = self.get(*id).filter(|job| !job.over);
-            job.is_some_and(|job| job.queued.as_ref().is_none_or(|queued| queued.submitted))
+            let job = self.get(*id).filter(|job| !job.is_over());
+            job.is_some_and(|job| job.queued.as_ref().is_none_or(|queued| queued.is_submitted()))
         };
         at_once > 0 && self.tasks_of(array).iter().filter(|id| has_nodes(id)).count() >= at_once as usize
+    }
+}
+
+impl Controller {
+    /// A new array: its tasks want nodes. Its user, `requester`, gets the number of the whole when the files
+    /// of all are written.
+    pub(super) fn queue_array(
+        &mut self,
+        cx: Context<'_>,
+        (number, launch, array): (JobId, Launch, Array),
+        demand: Demand,
+        requester: Requester,
+    ) {
+        // Those of its tasks follow.
+        let whole = number.max(self.jobs.next_id());
+        let numbered = (whole.0 + 1..).map(JobId).zip(array.tasks.iter().copied());
+        let tasks: Vec<(JobId, u32)> = numbered.collect();
+        for (id, task) in &tasks {
+            let of_task = task_of(&launch, &array, whole, (*id, *task));
+            self.log_submission(cx, *id, &of_task);
+            self.queue(cx, *id, of_task, demand.clone(), Filing::Task(whole));
+        }
+        let after = tasks.iter().map(|(id, _)| After { job: *id, ok: false, not_ok: false }).collect();
+        let batch = Batch { after, name: launch.batch.name.clone(), ..Batch::default() };
+        let mut launch = Launch { batch, output: None, ..launch };
+        launch.batch.set_array(InArray::Whole(array));
+        self.log_submission(cx, whole, &launch);
+        self.queue(cx, whole, launch, demand, Filing::New(requester));
+    }
+
+    /// The file of an array is there, or cannot be, or that of one of its tasks cannot.
+    pub(super) fn begin_array(&mut self, cx: Context<'_>, whole: JobId, filed: &Result<(), String>) {
+        let tasks = self.jobs.tasks_of(whole);
+        for id in tasks {
+            if filed.is_err() {
+                self.jobs.remove(id);
+                cx.out.act(Action::Queue(id, None));
+            } else {
+                self.jobs.pending.insert(id);
+                self.try_to_schedule(cx, id);
+            }
+        }
+    }
+
+    /// Tasks of an array are over, perhaps hundreds at once: its file is written once for all that have ended
+    /// while it was written before.
+    pub(super) fn file_outcomes(&mut self, out: &Outbox, array: JobId) {
+        if self.filings.has_outcomes(array) {
+            return;
+        }
+        let queued = self.jobs.get(array).and_then(|job| job.queued.as_ref());
+        let new = queued.map(Waits::unfiled).unwrap_or_default();
+        if !new.is_empty() {
+            self.file(out, array, Filing::Outcomes(new));
+        }
+    }
+
+    /// The file of an array says that these tasks are over.
+    pub(super) fn record_outcomes(&mut self, out: &Outbox, array: JobId, over: &[JobId]) {
+        over.iter().for_each(|task| self.jobs.record_filed(array, *task));
+        self.file_outcomes(out, array);
     }
 }
 
@@ -111,4 +181,16 @@ pub(super) fn task_of(launch: &Launch, array: &Array, whole: JobId, (id, task): 
 fn is_of_a_task(name: &Text) -> bool {
     let of = |id: u64| expand(name_task(name, JobId(0), id as u32).as_bytes(), JobId(id), None);
     of(0) != of(1)
+}
+
+/// Jobs that waited without those tasks of arrays whose submission nobody was told of; those go.
+pub(super) fn without_unfinished(out: &Outbox, queued: Vec<(JobId, Queued)>) -> Vec<(JobId, Queued)> {
+    let is_whole = |(id, queued): &(JobId, Queued)| queued.launch.batch.array().map(|_| *id);
+    let wholes: BTreeSet<JobId> = queued.iter().filter_map(is_whole).collect();
+    let is_finished = |(_, queued): &(JobId, Queued)| {
+        queued.launch.batch.array_task().is_none_or(|task| wholes.contains(&task.array))
+    };
+    let (kept, unfinished): (Vec<_>, Vec<_>) = queued.into_iter().partition(is_finished);
+    unfinished.into_iter().for_each(|(id, _)| out.act(Action::Queue(id, None)));
+    kept
 }

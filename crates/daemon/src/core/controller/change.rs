@@ -10,8 +10,16 @@
 
 use tutti_sched::WEIGHT_MAX;
 
-use super::Controller;
+use super::answers::Asker;
+use super::filings::Filing;
+use super::job::JobRecord;
+use super::{Controller, log};
+use crate::core::action::Action;
+use crate::core::context::Context;
+use crate::core::job_event::JobEvent;
 use crate::core::local::LocalNode;
+use crate::core::relay::Relay;
+use crate::gang::Command;
 use crate::message::{Answer, Change, JobId, User};
 
 impl Controller {
@@ -26,7 +34,7 @@ impl Controller {
         self.jobs.check_owner(id, |owner| local.may(user, Some(owner)))?;
         let refused = |text: String| Err(Answer::Refused(text));
         let Some(job) = self.jobs.get(id) else { return Err(self.jobs.refuse_unknown(id)) };
-        if job.over {
+        if job.is_over() {
             return refused(format!("job {id} is over"));
         }
         if job.is_ending() || job.order.clock.since_term.is_some() {
@@ -48,5 +56,48 @@ impl Controller {
             return refused(text);
         }
         Ok(())
+    }
+
+    /// A user changes a job. None: it is answered when the job's file is written.
+    pub(super) fn change_job(
+        &mut self,
+        cx: Context<'_>,
+        relay: &mut Relay,
+        asker: Asker,
+        (id, change): (JobId, &Change),
+    ) -> Option<Answer> {
+        if let Err(text) = self.check_change(cx.local, asker.user, id, change) {
+            return Some(text);
+        }
+        if self.jobs.get(id).is_some_and(JobRecord::is_array) {
+            for task in self.jobs.tasks_of(id) {
+                if self.check_change(cx.local, asker.user, task, change).is_ok() {
+                    self.carry_out(cx, relay, task, change);
+                }
+            }
+        }
+        self.carry_out(cx, relay, id, change);
+        let actor = cx.local.actor(asker.user);
+        let event =
+            JobEvent { event: "changed", text: format!("{change} by {actor}"), ..JobEvent::default() };
+        log::log(cx, id, event);
+        let is_filed = self.file(cx.out, id, Filing::Changed(asker.requester));
+        (!is_filed).then_some(Answer::Done)
+    }
+
+    fn carry_out(&mut self, cx: Context<'_>, relay: &mut Relay, id: JobId, change: &Change) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.change(change, cx.local.clocks());
+        if change.time_ms.is_some() && job.queued.is_some() {
+            cx.out.act(Action::Gang(Command::Lasts(id, job.lasts_ns())));
+        }
+        if let Some(weight) = change.weight {
+            cx.out.act(Action::Gang(Command::Weight(id, weight)));
+        }
+        if job.launch.batch.array_task().is_some() {
+            self.file(cx.out, id, Filing::Noted);
+        }
+        self.publish(relay, id);
+        self.jobs.pending.insert(id);
     }
 }

@@ -19,42 +19,26 @@ use crate::core::action::Action;
 use crate::core::context::Context;
 use crate::core::job_event::JobEvent;
 use crate::gang::Command;
-use crate::members::NodeId;
-use crate::message::{JobId, PartState, Phase};
+use crate::message::JobId;
 
 /// Pairs of a user that count. The others' launches have turns of their own.
 const PAIRS_MAX: usize = 64;
 
-/// Lines in the log of events that a job's connections have, at most: it may connect and part all the time.
-const LINES_MAX: u32 = 100;
-
 /// Two jobs, the lower number first.
 pub(super) type Pair = (JobId, JobId);
-
-impl JobRecord {
-    /// The parts have said something; whether the job is connected to others than before.
-    pub(super) fn judge_connections(&mut self, states: Option<&BTreeMap<NodeId, PartState>>) -> bool {
-        let of_part = |part: &&PartState| part.phase < Phase::Left;
-        let parts = states.into_iter().flat_map(BTreeMap::values).filter(of_part);
-        let connected = parts.flat_map(|part| part.connected.iter().copied());
-        let connected: BTreeSet<u64> =
-            if self.over || !self.launch.terms.gang { BTreeSet::new() } else { connected.collect() };
-        std::mem::replace(&mut self.connected, connected) != self.connected
-    }
-}
 
 impl Controller {
     /// A job is connected to others than before.
     pub(super) fn settle_connections(&mut self, cx: Context<'_>) {
-        let jobs = || self.jobs.records.values().filter(|job| !job.connected.is_empty());
+        let jobs = || self.jobs.records.values().filter(|job| job.connected.others().next().is_some());
         let by_number: BTreeMap<(u32, u64), &JobRecord> =
-            jobs().map(|job| ((job.launch.user.uid, job.public), job)).collect();
+            jobs().map(|job| ((job.launch.user.uid, job.connected.own()), job)).collect();
         let mut pairs = BTreeSet::new();
         let mut of_users: BTreeMap<u32, usize> = BTreeMap::new();
         for job in jobs() {
             let uid = job.launch.user.uid;
-            let others = job.connected.iter().filter_map(|number| by_number.get(&(uid, *number)));
-            for other in others.filter(|other| other.id > job.id && other.connected.contains(&job.public)) {
+            let others = job.connected.others().filter_map(|number| by_number.get(&(uid, number)));
+            for other in others.filter(|other| other.id > job.id && other.connected.has(&job.connected)) {
                 let count = of_users.entry(uid).or_default();
                 if *count < PAIRS_MAX && pairs.insert((job.id, other.id)) {
                     *count += 1;
@@ -76,9 +60,8 @@ impl Controller {
         let (event, what) =
             if connected { ("connected", "connected to") } else { ("parted", "no longer connected to") };
         for (job, with) in [(one, other), (other, one)] {
-            let Some(record) = self.jobs.get_mut(job).filter(|record| !record.over) else { continue };
-            record.connection_lines += 1;
-            if record.connection_lines <= LINES_MAX {
+            let Some(record) = self.jobs.get_mut(job).filter(|record| !record.is_over()) else { continue };
+            if record.connected.take_line() {
                 let text = format!("{what} job {with}");
                 log::log(cx, job, JobEvent { event, text, ..JobEvent::default() });
             }

@@ -18,7 +18,7 @@ use tutti_protocol::wire::Report;
 
 use super::job::JobRecord;
 use super::jobs::Jobs;
-use super::waits::Outcome;
+use super::waits::{Outcome, Waits};
 use crate::message::{After, EndKind, JobId};
 
 /// Jobs that a line names.
@@ -27,7 +27,7 @@ const NAMED_MAX: usize = 4;
 impl JobRecord {
     /// Dependencies on jobs that are not over.
     fn awaited(&self) -> impl Iterator<Item = &After> {
-        let over = self.queued.as_ref().map(|queued| &queued.over);
+        let over = self.queued.as_ref().map(Waits::over);
         let after = self.launch.batch.after.iter();
         after.filter(move |after| over.is_some_and(|over| !over.contains_key(&after.job)))
     }
@@ -50,18 +50,11 @@ impl JobRecord {
         (!names.is_empty()).then(|| format!("until {}{more}", names.join(", ")))
     }
 
-    /// Others are not over; what its user has not been told of that.
-    pub(super) fn take_waiting_text(&mut self) -> Option<String> {
-        let why = self.waits_for()?;
-        let queued = self.queued.as_mut()?;
-        (!std::mem::replace(&mut queued.reported, true)).then_some(why)
-    }
-
     /// At least one has not ended as it had to: which, and how it ended.
     pub(super) fn failed_dependency(&self) -> Option<(JobId, Option<u8>)> {
         let queued = self.queued.as_ref().filter(|_| !self.is_ending())?;
         self.launch.batch.after.iter().find_map(|after| {
-            let outcome = queued.over.get(&after.job)?;
+            let outcome = queued.over().get(&after.job)?;
             let is_wrong = match outcome.status {
                 None => after.ok || after.not_ok,
                 Some(0) => after.not_ok,
@@ -78,7 +71,7 @@ impl JobRecord {
             Some(status) => format!("dependency failed: job {job} has ended with status {status}"),
             None => format!("dependency failed: nothing is known of job {job} any more"),
         };
-        self.mark_end(EndKind::Dependency);
+        self.end.mark(EndKind::Dependency);
         self.report(Report::Refused(text));
         self.end_by(None, 1);
     }
@@ -89,7 +82,7 @@ impl Jobs {
     pub(super) fn outcomes(&self, after: &[After]) -> BTreeMap<JobId, Outcome> {
         let over = after.iter().filter_map(|after| {
             let job = self.records.get(&after.job).filter(|job| job.is_done())?;
-            Some((after.job, Outcome { status: Some(job.status), filed: true }))
+            Some((after.job, Outcome { status: Some(job.end.status()), filed: true }))
         });
         over.collect()
     }
@@ -99,7 +92,7 @@ impl Jobs {
         self.relations.behind(id).filter_map(move |dependent| {
             let job = self.get(dependent).filter(|job| !job.is_ending())?;
             let queued = job.queued.as_ref()?;
-            Some((dependent, queued.over.get(&id)))
+            Some((dependent, queued.over().get(&id)))
         })
     }
 
@@ -112,7 +105,8 @@ impl Jobs {
     /// files are to say so.
     pub(super) fn release_dependents(&mut self, id: JobId) -> Vec<JobId> {
         let job = self.records.get(&id);
-        let (status, before) = (job.map(|job| job.status), job.into_iter().flat_map(JobRecord::named_before));
+        let (status, before) =
+            (job.map(|job| job.end.status()), job.into_iter().flat_map(JobRecord::named_before));
         self.pending.extend(before);
         self.record_over(id, status)
     }
@@ -124,7 +118,7 @@ impl Jobs {
         for dependent in &dependents {
             self.pending.insert(*dependent);
             if let Some(queued) = self.records.get_mut(dependent).and_then(|job| job.queued.as_mut()) {
-                queued.over.insert(id, Outcome { status, filed: false });
+                queued.record_over(id, status);
             }
         }
         dependents
@@ -132,9 +126,8 @@ impl Jobs {
 
     /// The file of a job says that another one is over, or cannot be written.
     pub(super) fn record_filed(&mut self, id: JobId, over: JobId) {
-        let queued = self.records.get_mut(&id).and_then(|job| job.queued.as_mut());
-        if let Some(outcome) = queued.and_then(|queued| queued.over.get_mut(&over)) {
-            outcome.filed = true;
+        if let Some(queued) = self.records.get_mut(&id).and_then(|job| job.queued.as_mut()) {
+            queued.record_filed(over);
         }
         self.pending.insert(over);
     }
@@ -152,7 +145,7 @@ impl Jobs {
     pub(super) fn unsubmitted(&self) -> Vec<JobId> {
         let is_one = |id: &&JobId| {
             let queued = self.records.get(id).and_then(|job| job.queued.as_ref());
-            queued.is_some_and(|queued| !queued.submitted)
+            queued.is_some_and(|queued| !queued.is_submitted())
         };
         self.pending.iter().filter(is_one).copied().collect()
     }

@@ -12,7 +12,7 @@ use crate::message::{JobId, Launch};
 
 /// GPUs of a node that jobs have which are not over.
 pub(super) fn taken(jobs: &Jobs, node: NodeId) -> Gpus {
-    let open = jobs.records.values().filter(|job| !job.over);
+    let open = jobs.records.values().filter(|job| !job.is_over());
     open.fold(Gpus::NONE, |taken, job| taken.with(job.launch.gpus_on(node)))
 }
 

@@ -8,27 +8,46 @@ use tutti_protocol::gpus::Gpus;
 use tutti_protocol::wire::{Cause, Counted, Input, Library, Report, Used};
 use tutti_sched::fill_trial::PutOut;
 use tutti_shm::ticket::public_number;
+use tutti_snapshot::DeadlockNotice;
 
 use super::allocation;
 use super::answers::Requester;
-use super::stillness::Stuck;
 use super::waits::Waits;
+use crate::core::clocks::Clocks;
+use crate::gang::ServedJob;
 use crate::members::{Members, NodeId};
 use crate::message::output::{OutputPlan, OutputState};
-use crate::message::{Change, EndKind, Ending, JobId, JobState, Launch, Notice, Order, Run};
+use crate::message::{Change, EndKind, JobId, JobState, Launch, Notice, Order, PartState, Run};
 
 mod again;
+mod connected;
+mod control;
+mod end_state;
 mod ending;
+mod idle;
 mod judging;
 mod kept;
 mod libraries;
+mod limits;
+mod reports;
+mod snapshot;
 mod starting;
+mod stillness;
+mod stuck;
 
 pub(super) use again::mixed;
 pub(super) use kept::shorten;
+pub(super) use limits::TERM;
+
+use connected::Connected;
+use end_state::EndState;
+use reports::Reports;
+use stillness::Stuck;
 
 /// Signals of an order; older ones have long been handed on.
 const SIGNALS_MAX: usize = 16;
+/// Requesters that wait for the end of a job, at most.
+const WAITERS_MAX: usize = 4096;
 /// Characters of a command that are listed.
 const COMMAND_CHARS: usize = 60;
 
@@ -46,13 +65,24 @@ struct Reported {
 
 /// A snapshot under way.
 #[derive(Debug)]
-pub(super) struct Taking {
-    pub(super) number: u64,
+struct Taking {
+    number: u64,
     /// Questions that wait for it: node, number; none: the controller itself asks, since all ranks are still.
-    pub(super) requesters: Vec<Requester>,
-    pub(super) since_ms: u64,
+    requesters: Vec<Requester>,
+    since_ms: u64,
     /// Views of the nodes, as soon as all have seen.
-    pub(super) seen: Option<Vec<String>>,
+    seen: Option<Vec<String>>,
+}
+
+/// News of a job for the log, and for whatever begins in its place.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// Nodes whose ranks have left, with their status.
+    pub(super) left: Vec<(NodeId, u8)>,
+    /// Nodes on which it was put out as a filler, or may fill again.
+    pub(super) fillings: Vec<(NodeId, Option<PutOut>)>,
+    /// Nodes where the keeper's prolog has failed, and how, which are to be drained.
+    pub(super) unprepared: Vec<(NodeId, String)>,
 }
 
 /// A job of the cluster.
@@ -61,84 +91,59 @@ pub(super) struct JobRecord {
     pub(super) id: JobId,
     pub(super) launch: Arc<Launch>,
     pub(super) order: Order,
-    pub(super) command: String,
-    pub(super) started_ms: Option<u64>,
-    pub(super) ended_ms: Option<u64>,
+    command: String,
+    started_ms: Option<u64>,
+    ended_ms: Option<u64>,
     /// Use of its processes, as far as their starters have said it.
     used: Option<Used>,
-    pub(super) status: u8,
-    /// A node has ended it with status 0: what the others report is a consequence.
-    ends_well: bool,
-    /// Why it ended, as its user was told first.
-    pub(super) cause: Option<String>,
-    /// The notice by which its user was warned of that.
-    cause_notice: Option<u64>,
-    /// A signal that was to end it, and who sent it; its user.
-    ended_by: Option<(String, u32)>,
-    /// In which way it ends.
-    way: Ending,
-    /// The part that ended the job.
-    pub(super) ender: Option<NodeId>,
-    /// A user asked for its end.
-    pub(super) by_user: bool,
+    /// Why it ends, and with which status.
+    pub(super) end: EndState,
     /// Whether it outlives its origin.
-    pub(super) detached: bool,
-    pub(super) reported_started: bool,
-    pub(super) reported_suspended: bool,
+    detached: bool,
+    reported_started: bool,
+    reported_suspended: bool,
     /// Reports given of its parts, by node.
     reported: BTreeMap<NodeId, Reported>,
     /// Counts of the ranks of each part, if its user wants to know.
     counted: BTreeMap<NodeId, Counted>,
     /// Nodes that were lost.
-    pub(super) lost: BTreeSet<NodeId>,
-    pub(super) signals: u64,
-    pub(super) notices: Vec<Notice>,
-    pub(super) received: u64,
-    pub(super) sent_ms: u64,
-    pub(super) over: bool,
+    lost: BTreeSet<NodeId>,
+    signals: u64,
+    /// Reports for its origin.
+    pub(super) reports: Reports,
+    over: bool,
     /// Whether it is over, and its origin has written its output.
     done: bool,
     /// Lengths of output that the last end report says, by node.
-    pub(super) written: Option<Vec<(NodeId, u64)>>,
+    written: Option<Vec<(NodeId, u64)>>,
     /// Whether this controller has chosen its nodes, so all that became of it since is known here.
     chosen: bool,
     /// Until when nodes that are not there may say what is left of a job of an earlier controller.
-    pub(super) adopted_until_ms: Option<u64>,
-    /// Nodes whose ranks have left, with their status, that the log does not have yet; and all of them.
-    pub(super) left: Vec<(NodeId, u8)>,
-    /// Nodes on which it was put out as a filler, or may fill again; until that is in the log.
-    pub(super) fillings: Vec<(NodeId, Option<PutOut>)>,
+    adopted_until_ms: Option<u64>,
+    news: News,
+    /// Nodes whose ranks have left.
     reported_left: BTreeSet<NodeId>,
-    /// Nodes where the keeper's prolog has failed, and how, until they are drained.
-    unprepared: Vec<(NodeId, String)>,
     /// A snapshot under way, and the number of the last.
-    pub(super) taking: Option<Taking>,
-    pub(super) last_hold: u64,
+    taking: Option<Taking>,
+    last_hold: u64,
     /// Whether its ranks wait for each other for ever.
-    pub(super) stuck: Stuck,
+    stuck: Stuck,
     /// Whether it is idle, and what its user wants done then has been done.
-    pub(super) idle_acted: bool,
+    idle_acted: bool,
     /// Pids by node, for the list.
-    pub(super) pids: Vec<(NodeId, Vec<u32>)>,
+    pids: Vec<(NodeId, Vec<u32>)>,
     /// Wait of a job that has no nodes yet.
     pub(super) queued: Option<Waits>,
-    /// Launches that its ranks are connected to, by their public numbers, as its starters say; and its own.
-    pub(super) connected: BTreeSet<u64>,
+    /// Launches that its ranks are connected to.
+    pub(super) connected: Connected,
     /// Libraries on which its ranks have begun with MPI.
     libraries: Vec<Library>,
-    /// Lines that the log of events has of its connections.
-    pub(super) connection_lines: u32,
-    pub(super) public: u64,
     /// Requesters that wait for its end: the node, and the question.
-    pub(super) waiters: BTreeSet<Requester>,
-    /// Slices that it has had, as the switch thread has said last.
-    pub(super) turns: u64,
-    /// Weight of the job beside the others, in thousandths, in the same way.
-    pub(super) effective_milli: u64,
-    /// How much of its slots' time it uses, in thousandths, if that is known.
-    pub(super) busy_permille: Option<u32>,
+    waiters: BTreeSet<Requester>,
+    /// Turns that it has had, as the switch thread has said last.
+    served: ServedJob,
     /// State of the files of its output, as its origin has said last.
-    pub(super) output: OutputState,
+    output: OutputState,
     absence: Absence,
 }
 
@@ -165,14 +170,8 @@ impl JobRecord {
             order,
             started_ms: None,
             ended_ms: None,
-            status: 0,
-            ends_well: false,
-            cause: None,
-            cause_notice: None,
-            ended_by: None,
-            way: Ending::default(),
-            ender: None,
-            by_user: false,
+            used: None,
+            end: EndState::default(),
             detached,
             reported_started: false,
             reported_suspended: false,
@@ -180,33 +179,24 @@ impl JobRecord {
             counted: BTreeMap::new(),
             lost: BTreeSet::new(),
             signals: 0,
-            notices: placed(&launch).into_iter().collect(),
-            received: 0,
-            sent_ms: 0,
+            reports: Reports::new(placed(&launch)),
             over: false,
-            used: None,
             done: false,
             written: None,
             chosen: false,
             adopted_until_ms: None,
-            left: Vec::new(),
-            fillings: Vec::new(),
+            news: News::default(),
             reported_left: BTreeSet::new(),
-            unprepared: Vec::new(),
             taking: None,
             last_hold: 0,
             stuck: Stuck::default(),
             idle_acted: false,
             pids: Vec::new(),
             queued: None,
-            connected: BTreeSet::new(),
+            connected: Connected::new(public_number(launch.job.id)),
             libraries: Vec::new(),
-            connection_lines: 0,
-            public: public_number(launch.job.id),
             waiters: BTreeSet::new(),
-            turns: 0,
-            effective_milli: 0,
-            busy_permille: None,
+            served: ServedJob::default(),
             output: OutputState::default(),
             absence: Absence::None,
             launch,
@@ -230,7 +220,7 @@ impl JobRecord {
         launch.incarnations = launch.nodes.iter().map(|node| members.nodes[node].about.incarnation).collect();
         self.launch = Arc::new(launch);
         self.order.launch = Some(Arc::clone(&self.launch));
-        self.notices.extend(placed(&self.launch));
+        placed(&self.launch).into_iter().for_each(|notice| self.reports.push(notice));
         if self.detached {
             self.detach();
         }
@@ -240,11 +230,7 @@ impl JobRecord {
     pub(super) fn detach(&mut self) {
         self.detached = true;
         self.order.amended_mut().add(&Change { detached: true, ..Change::default() });
-        for notice in &mut self.notices {
-            if let Notice::Placed { has_front_end, .. } = notice {
-                *has_front_end = false;
-            }
-        }
+        self.reports.detach();
     }
 
     /// Takes over what another controller knew of the job.
@@ -283,9 +269,7 @@ impl JobRecord {
             self.detach();
         }
         if let Some(end) = order.end {
-            (self.ender, self.by_user) = (end.by, end.by_user);
-            (self.ends_well, self.way) = (end.by.is_some() && end.status == 0, end.way);
-            self.record_status(end.status);
+            self.end.learn(end);
         }
         self.apply_amended();
         self.learn_clock();
@@ -300,32 +284,24 @@ impl JobRecord {
 
     pub(super) fn report(&mut self, report: Report) {
         match &report {
-            Report::Refused(text) => self.record_cause(EndKind::NotStarted, text.clone()),
+            Report::Refused(text) => self.end.record_cause(EndKind::NotStarted, text.clone()),
             Report::Ended(ended) => {
                 let is_memory = matches!(ended.cause, Cause::Memory | Cause::UserMemory);
                 let kind = if is_memory { EndKind::Memory } else { EndKind::Failed };
-                self.way.mark(kind);
+                self.end.mark(kind);
                 match ended.notice() {
-                    Some(text) => self.record_cause(kind, text),
+                    Some(text) => self.end.record_cause(kind, text),
                     // That memory was short a warning before this has said.
                     None => {
-                        if let Some((notice, text)) = self.last_warning() {
-                            self.record_noticed_cause(kind, text, notice);
+                        if let Some((notice, text)) = self.reports.last_warning() {
+                            self.end.record_noticed_cause(kind, text.to_owned(), notice);
                         }
                     }
                 }
             }
             _ => {}
         }
-        self.notices.push(Notice::Report(report));
-    }
-
-    /// The last warning of its user, and which notice that was.
-    fn last_warning(&self) -> Option<(usize, String)> {
-        self.notices.iter().enumerate().rev().find_map(|(number, notice)| match notice {
-            Notice::Report(Report::Warning(text)) => Some((number, text.clone())),
-            _ => None,
-        })
+        self.reports.push(Notice::Report(report));
     }
 
     pub(super) fn state(&self) -> JobState {
@@ -344,6 +320,114 @@ impl JobRecord {
     pub(super) fn shown_output(&self) -> Vec<String> {
         let launch = &self.launch;
         launch.output.as_ref().map_or_else(Vec::new, |output| output.shown(self.id, &launch.directory))
+    }
+
+    /// Command line of its programs, shortened.
+    pub(super) fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// When its ranks have begun, all of them, in wall clock time.
+    pub(super) fn started_ms(&self) -> Option<u64> {
+        self.started_ms
+    }
+
+    /// When it was over, in wall clock time.
+    pub(super) fn ended_ms(&self) -> Option<u64> {
+        self.ended_ms
+    }
+
+    /// Whether all its ranks have begun.
+    pub(super) fn has_started(&self) -> bool {
+        self.reported_started
+    }
+
+    /// Whether no rank of it is left, and none will be.
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Whether it outlives its origin.
+    pub(super) fn is_detached(&self) -> bool {
+        self.detached
+    }
+
+    /// Pids of its ranks, by node.
+    pub(super) fn pids(&self) -> &[(NodeId, Vec<u32>)] {
+        &self.pids
+    }
+
+    /// State of the files of its output.
+    pub(super) fn output(&self) -> &OutputState {
+        &self.output
+    }
+
+    /// Records what its origin says of the files of its output. Gives the state before.
+    pub(super) fn record_output(&mut self, output: OutputState) -> OutputState {
+        std::mem::replace(&mut self.output, output)
+    }
+
+    /// The deadlock, if its ranks wait for each other for ever.
+    pub(super) fn deadlock(&self) -> Option<&DeadlockNotice> {
+        self.stuck.deadlock()
+    }
+
+    /// Turns that it has had, and its weight beside the others.
+    pub(super) fn served(&self) -> &ServedJob {
+        &self.served
+    }
+
+    /// Records what the switch thread says of its turns.
+    pub(super) fn record_served(&mut self, served: ServedJob) {
+        self.served = served;
+    }
+
+    /// Its end is awaited by one more, as long as there is room.
+    pub(super) fn add_waiter(&mut self, requester: Requester) {
+        if self.waiters.len() < WAITERS_MAX {
+            self.waiters.insert(requester);
+        }
+    }
+
+    /// Takes those that wait for its end.
+    pub(super) fn take_waiters(&mut self) -> BTreeSet<Requester> {
+        std::mem::take(&mut self.waiters)
+    }
+
+    /// Replaces those that wait for its end.
+    pub(super) fn set_waiters(&mut self, waiters: BTreeSet<Requester>) {
+        self.waiters = waiters;
+    }
+
+    /// The parts have said something; whether the job is connected to others than before.
+    pub(super) fn judge_connections(&mut self, states: Option<&BTreeMap<NodeId, PartState>>) -> bool {
+        self.connected.judge(states, !self.over && self.launch.terms.gang)
+    }
+
+    /// It was an earlier controller's: nodes that are not there may say until then what is left of it.
+    pub(super) fn adopt_until(&mut self, until_ms: u64) {
+        self.adopted_until_ms = Some(until_ms);
+    }
+
+    /// Whether nodes may yet say what is left of it since an earlier controller.
+    pub(super) fn is_adopted(&self) -> bool {
+        self.adopted_until_ms.is_some()
+    }
+
+    /// Ends the time in which nodes may say what is left of it. `true`: it has just passed.
+    pub(super) fn poll_adopted(&mut self, now_ms: u64) -> bool {
+        self.adopted_until_ms.take_if(|until_ms| now_ms >= *until_ms).is_some()
+    }
+
+    /// Whether it is to be judged since time has passed; it was judged last at `since_ms` of the wall clock.
+    pub(super) fn is_due(&self, now_ms: u64, since_ms: u64, Clocks { wall_ms, boot_ms }: Clocks) -> bool {
+        self.reports.is_due(now_ms)
+            || self.taking.is_some()
+            || self.stuck.is_due(now_ms)
+            || self.is_past_limit(boot_ms)
+            || self.is_term_due(boot_ms)
+            || self.is_warning_due(boot_ms)
+            || self.is_begin_due(since_ms, wall_ms)
     }
 
     /// Use of its processes, when it is over and that is known.

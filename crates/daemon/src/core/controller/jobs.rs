@@ -9,7 +9,7 @@ use super::relations::Relations;
 use crate::core::clocks::Clocks;
 use crate::core::fair::fair_share;
 use crate::members::{Members, NodeId};
-use crate::message::{Account, Answer, EndKind, JobId, Launch, User};
+use crate::message::{Account, Answer, JobId, Launch, User};
 
 /// Numbers that jobs draw themselves end here.
 const JOB_MAX: u64 = 1 << 53;
@@ -23,8 +23,6 @@ const OVER_ALL_MAX: usize = 4000;
 const OVER_BYTES_MAX: usize = 12 << 20;
 /// Numbers of jobs that may take part later.
 const RESERVED_MAX: usize = 4096;
-/// Reports that are not heard are said again.
-const RESEND_MS: u64 = 1000;
 /// Time in which a new controller takes over jobs that it does not know.
 const ADOPT_MS: u64 = 60_000;
 /// A new controller that is asked for a second time waits this long with a submission, in units of the time
@@ -201,32 +199,16 @@ impl Jobs {
         for (id, job) in
             self.records.iter_mut().filter(|(_, job)| job.launch.origin == node && !job.order.forget)
         {
-            (job.received, job.sent_ms) = (0, 0);
+            job.reports.begin_anew();
             self.pending.insert(*id);
         }
     }
 
     /// A node is gone, with all that ran on it.
-    pub(super) fn lose_node(&mut self, node: NodeId, name: &str, now_ms: u64) {
+    pub(super) fn lose_node(&mut self, node: NodeId, name: &str) {
         for (id, job) in self.records.iter_mut().filter(|(_, job)| !job.order.forget) {
             self.pending.insert(*id);
-            if job.launch.has_node(node) && job.lost.insert(node) {
-                let is_news = !job.is_ending() && !job.by_user;
-                job.end_by(Some(node), 1);
-                if is_news {
-                    job.mark_end(EndKind::NodeLost);
-                    let what = match job.launch.index(node) {
-                        Some(_) => "its ranks are lost",
-                        None => "which the job was given for its steps",
-                    };
-                    let text = format!("node {name} does not answer any more, {what}; the job is ended");
-                    job.warn_of_end(EndKind::NodeLost, text.clone(), text);
-                }
-            } else if job.launch.origin == node && !job.detached {
-                job.mark_end(EndKind::NodeLost);
-                job.end_by(None, 1);
-            }
-            job.sent_ms = now_ms.saturating_sub(RESEND_MS);
+            job.lose_node(node, name);
         }
     }
 
@@ -234,11 +216,11 @@ impl Jobs {
     /// files of those that wait for it say so.
     pub(super) fn forget_if_received(&mut self, id: JobId, members: &Members, now_ms: u64, keep_ms: u64) {
         let is_awaited = self.is_awaited_by_others(id);
-        let Some(job) = self.records.get_mut(&id).filter(|job| job.over) else { return };
-        if job.received < job.notices.len() as u64 {
+        let Some(job) = self.records.get_mut(&id).filter(|job| job.is_over()) else { return };
+        if !job.reports.are_received() {
             let is_lost = !members.is_alive(job.launch.origin)
                 // Nodes are still coming back to a controller that has just begun.
-                && job.adopted_until_ms.is_none()
+                && !job.is_adopted()
                 && !job.waits_for_origin(now_ms, keep_ms);
             if !is_lost {
                 return;
@@ -263,7 +245,7 @@ impl Jobs {
     fn forget_oldest(&mut self, wall_ms: u64) {
         let mut over: BTreeMap<Account, Vec<(JobId, usize, bool)>> = BTreeMap::new();
         for (id, job) in self.records.iter().filter(|(_, job)| job.order.forget) {
-            let is_fresh = job.ended_ms.is_none_or(|ended_ms| wall_ms < ended_ms + OVER_MS);
+            let is_fresh = job.ended_ms().is_none_or(|ended_ms| wall_ms < ended_ms + OVER_MS);
             over.entry(job.launch.user.account()).or_default().push((*id, job.held_bytes(), is_fresh));
         }
         let most = fair_share(over.values().map(Vec::len), OVER_ALL_MAX).min(OVER_MAX);
@@ -282,7 +264,7 @@ impl Jobs {
 
     /// The jobs that are to be judged since time has passed.
     pub(super) fn take_due(&mut self, members: &Members, now_ms: u64, now: Clocks) -> BTreeSet<JobId> {
-        let Clocks { wall_ms, boot_ms } = now;
+        let wall_ms = now.wall_ms;
         let since_ms = std::mem::replace(&mut self.looked_ms, wall_ms);
         // Once for all that have ended since: thousands may end at once.
         if std::mem::take(&mut self.has_new_ends) {
@@ -291,25 +273,19 @@ impl Jobs {
         // A job of an earlier controller ends if a node of it does not come back.
         let mut absent = BTreeSet::new();
         for job in self.records.values_mut().filter(|job| !job.order.forget) {
-            if job.adopted_until_ms.is_some_and(|until_ms| now_ms >= until_ms) {
-                job.adopted_until_ms = None;
+            if job.poll_adopted(now_ms) {
                 let places = job.launch.places().into_iter().map(|(node, _)| node);
                 let nodes = places.chain(job.launch.nodes.iter().copied()).chain([job.launch.origin]);
                 absent.extend(nodes.filter(|node| !members.is_alive(*node)));
             }
         }
         for node in absent {
-            self.lose_node(node, &members.name(node), now_ms);
+            self.lose_node(node, &members.name(node));
         }
-        let unheard =
-            |job: &JobRecord| job.received < job.notices.len() as u64 && now_ms >= job.sent_ms + RESEND_MS;
-        let is_due = |job: &JobRecord| {
-            let is_late = job.is_past_limit(boot_ms) || job.is_term_due(boot_ms);
-            let is_late = is_late || job.is_warning_due(boot_ms) || job.is_begin_due(since_ms, wall_ms);
-            unheard(job) || job.taking.is_some() || job.stuck.is_due(now_ms) || is_late
-        };
         let mut ids = std::mem::take(&mut self.pending);
-        ids.extend(self.records.iter().filter(|(_, job)| is_due(job)).map(|(id, _)| *id));
+        ids.extend(
+            self.records.iter().filter(|(_, job)| job.is_due(now_ms, since_ms, now)).map(|(id, _)| *id),
+        );
         ids
     }
 }

@@ -37,16 +37,16 @@ pub(super) fn list(
         ranks: job.launch.ranks() + job.later_ranks(),
         nodes: job.launch.places().iter().map(|(node, _)| members.name(*node)).collect(),
         first_ranks: first_ranks(&job.launch),
-        command: job.command.clone(),
+        command: job.command().to_owned(),
         submitted_ms: job.launch.submitted_ms,
-        started_ms: job.started_ms,
-        ended_ms: job.ended_ms,
-        status: job.is_done().then_some(job.status),
+        started_ms: job.started_ms(),
+        ended_ms: job.ended_ms(),
+        status: job.is_done().then_some(job.end.status()),
         how_ended: job.how_ended().filter(|_| job.is_done()),
         process_use: job.used(),
         output: job.shown_output(),
         origin: members.name(job.launch.origin),
-        output_state: job.output.clone(),
+        output_state: job.output().clone(),
         held_by: held_by(relay, *id, members),
         enforced: enforced(relay, *id, members),
         put_out: put_out(relay, *id, members),
@@ -64,25 +64,25 @@ pub(super) fn list(
         enrolled: job.launch.enrolled,
         gang: job.launch.terms.gang,
         fill: job.launch.terms.fill,
-        turns: job.turns,
-        busy_permille: job.busy_permille,
-        effective_milli: job.effective_milli,
-        suspended: job.order.clock.suspended.filter(|_| job.order.run == Run::Stop && !job.over),
+        turns: job.served().turns,
+        busy_permille: job.served().busy_permille,
+        effective_milli: job.served().effective_milli,
+        suspended: job.order.clock.suspended.filter(|_| job.order.run == Run::Stop && !job.is_over()),
         waits: job.waits(local),
         wait_kind: job.wait_kind(),
         in_place_of: job.launch.batch.restart(),
         unfrozen: late::keepers(lags, members, *id, job),
-        deadlock: job.stuck.deadlock().map(|notice| notice.line.as_ref().to_owned()),
-        deadlock_cycle: job.stuck.deadlock().map_or_else(Vec::new, |notice| notice.cycle.to_vec()),
+        deadlock: job.deadlock().map(|notice| notice.line.as_ref().to_owned()),
+        deadlock_cycle: job.deadlock().map_or_else(Vec::new, |notice| notice.cycle.to_vec()),
         // Which job is connected to which is known to the controller as a whole.
         connected: Vec::new(),
-        cause: job.cause.clone(),
-        pids: job.pids.iter().map(|(node, pids)| (members.name(*node), pids.clone())).collect(),
+        cause: job.end.cause().map(str::to_owned),
+        pids: job.pids().iter().map(|(node, pids)| (members.name(*node), pids.clone())).collect(),
         script: job.launch.steps.allocation.is_some(),
         step_of: job.launch.steps.owner,
         on_hold: job.user_hold(),
         in_array: job.launch.batch.part_in_array().clone(),
-        not_before_ms: job.launch.batch.rules().begin_ms.filter(|_| job.queued.is_some() && !job.over),
+        not_before_ms: job.launch.batch.rules().begin_ms.filter(|_| job.queued.is_some() && !job.is_over()),
     };
     jobs.records.iter().filter(|(id, job)| wanted(**id, job)).map(row).collect()
 }
@@ -106,7 +106,7 @@ pub(super) fn public_rows(
     relay: &Relay,
     with_arguments: bool,
 ) -> Vec<PublicRow> {
-    let rows = list(jobs, lags, local, relay, |_, job| !job.over).into_iter().map(|row| PublicRow {
+    let rows = list(jobs, lags, local, relay, |_, job| !job.is_over()).into_iter().map(|row| PublicRow {
         job: row.job.0,
         uid: row.uid,
         state: row.state,
@@ -179,7 +179,7 @@ pub(super) fn ranks(jobs: &Jobs) -> BTreeMap<NodeId, u64> {
 
 fn load(jobs: &Jobs) -> BTreeMap<NodeId, Load> {
     let mut load: BTreeMap<NodeId, Load> = BTreeMap::new();
-    let open = jobs.records.values().filter(|job| !job.over).map(|job| &job.launch);
+    let open = jobs.records.values().filter(|job| !job.is_over()).map(|job| &job.launch);
     // A step has what its job has.
     for launch in open.filter(|launch| launch.steps.owner.is_none()) {
         for (node, ranks) in launch.places() {

@@ -27,7 +27,7 @@ fn node_name(local: &LocalNode, node: NodeId) -> Vec<String> {
 pub(super) fn log_start(cx: Context<'_>, job: &JobRecord) {
     log(cx, job.id, JobEvent { event: "started", ..JobEvent::default() });
     let firsts = job.launch.first_ranks.clone();
-    for ((node, pids), first) in job.pids.iter().zip(firsts) {
+    for ((node, pids), first) in job.pids().iter().zip(firsts) {
         let (node, pids) = (*node, pids.iter().take(PIDS_MAX).copied().collect());
         let (rank, nodes) = (Some(first), node_name(cx.local, node));
         log(cx, job.id, JobEvent { event: "ranks-started", rank, pids, nodes, ..JobEvent::default() });
@@ -37,7 +37,7 @@ pub(super) fn log_start(cx: Context<'_>, job: &JobRecord) {
 /// The files of a job's output are open, or something of it is lost.
 pub(super) fn log_files(cx: Context<'_>, job: &JobRecord) {
     let (output, first_ranks) = (job.shown_output(), listing::first_ranks(&job.launch));
-    let files = Files { output, first_ranks, output_state: job.output.clone() };
+    let files = Files { output, first_ranks, output_state: job.output().clone() };
     log(cx, job.id, JobEvent::output(files));
 }
 
@@ -60,7 +60,7 @@ pub(super) fn log_fillings(cx: Context<'_>, id: JobId, fillings: Vec<(NodeId, Op
 
 /// Logs that the job has reached its limit.
 pub(super) fn log_limit(cx: Context<'_>, job: &JobRecord) {
-    let text = job.cause.clone().unwrap_or_default();
+    let text = job.end.cause().unwrap_or_default().to_owned();
     log(cx, job.id, JobEvent { event: "limit", text, ..JobEvent::default() });
 }
 

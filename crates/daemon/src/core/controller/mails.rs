@@ -30,7 +30,7 @@ pub(super) fn of(jobs: &Jobs, local: &LocalNode, id: JobId, happened: MailEvent)
     let to = to?;
     let name = &job.launch.batch.name;
     let named = if name.is_empty() { String::new() } else { format!(" ({name})") };
-    let status = job.status;
+    let status = job.end.status();
     let what = match event {
         MailEvent::Begin => "has begun".to_owned(),
         MailEvent::Requeue => "begins anew".to_owned(),
@@ -44,15 +44,15 @@ pub(super) fn of(jobs: &Jobs, local: &LocalNode, id: JobId, happened: MailEvent)
             text.push_str(&format!("{what:<10}{value}\n"));
         }
     };
-    line("command", &job.command);
+    line("command", job.command());
     if let Some(members) = &local.members {
         let nodes = job.launch.places().into_iter().map(|(node, _)| node).collect::<Vec<_>>();
         line("nodes", &members.names(&nodes).join(" "));
     }
-    if let Some((started_ms, ended_ms)) = job.started_ms.zip(job.ended_ms) {
+    if let Some((started_ms, ended_ms)) = job.started_ms().zip(job.ended_ms()) {
         line("ran", &format!("{} s", ended_ms.saturating_sub(started_ms) / 1000));
     }
-    line("cause", job.cause.as_deref().unwrap_or_default());
+    line("cause", job.end.cause().unwrap_or_default());
     let subject = format!("Tutti: job {id}{named} {what}");
     let (groups, session) = (job.launch.groups.clone(), job.launch.session.clone());
     Some(Action::SendMail(Box::new(Letter { job: id, user, groups, to, subject, text, session })))
@@ -63,7 +63,7 @@ fn ended(job: &JobRecord) -> Vec<MailEvent> {
     let is_late = job.how_ended().is_some_and(|end| end.kind == EndKind::TimeLimit);
     let mut events = Vec::new();
     events.extend(is_late.then_some(MailEvent::TimeLimit));
-    events.extend((job.status != 0).then_some(MailEvent::Fail));
+    events.extend((job.end.status() != 0).then_some(MailEvent::Fail));
     events.push(MailEvent::End);
     events
 }

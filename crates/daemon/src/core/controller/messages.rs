@@ -18,7 +18,7 @@ impl Messages {
     /// A node has counted. Of jobs that are not known, or over, nothing is kept.
     pub(super) fn handle_use(&mut self, jobs: &Jobs, node: NodeId, found: &NodeUse) {
         for one in found.jobs.iter().filter(|one| one.messages > 0) {
-            if jobs.get(one.job).is_some_and(|job| !job.over) {
+            if jobs.get(one.job).is_some_and(|job| !job.is_over()) {
                 self.sent.entry(one.job).or_default().insert(node, one.messages);
             }
         }

@@ -18,10 +18,6 @@
 //! node's daemon that dies before it begins its part is no loss: the next one begins it
 //! ([`JobRecord::judge`]).
 
-use std::collections::BTreeSet;
-
-use tutti_protocol::array::{Array, InArray};
-use tutti_protocol::mail::MailEvent;
 use tutti_protocol::users::HeldBy;
 use tutti_protocol::wait_kind::WaitKind;
 use tutti_protocol::wire::Report;
@@ -29,74 +25,30 @@ use tutti_sched::{Demand, NodeId, SubmitError, Wait};
 
 use super::allowance::Full;
 use super::answers::Requester;
-use super::arrays::task_of;
 use super::filings::Filing;
 use super::job::JobRecord;
 use super::jobs::SETTLE_LOST;
 use super::waits::{Outcome, Waits};
-use super::{Controller, gpus, log, mails, scheduler, start_rules};
+use super::{Controller, arrays, gpus, log, scheduler, start_rules};
 use crate::core::action::Action;
 use crate::core::context::Context;
 use crate::core::job_event::JobEvent;
-use crate::core::local::LocalNode;
 use crate::core::outbox::Outbox;
 use crate::core::record::Queued;
 use crate::core::relay::Relay;
 use crate::gang::Command;
-use crate::message::{After, Answer, Batch, JobId, Launch, Routed, Run, User};
-
-impl JobRecord {
-    /// A job that has no nodes yet.
-    fn waiting(id: JobId, launch: Launch, waits: Waits) -> Self {
-        let mut job = JobRecord::new(id, launch);
-        job.queued = Some(waits);
-        job
-    }
-
-    /// Whether it waits since an earlier incarnation of the controller, and the scheduler does not know it
-    /// yet.
-    pub(super) fn is_held(&self) -> bool {
-        self.queued.as_ref().is_some_and(|queued| queued.held_until_ms.is_some()) && !self.is_ending()
-    }
-
-    /// Why it has no nodes.
-    pub(super) fn waits(&self, local: &LocalNode) -> Option<String> {
-        let queued = self.queued.as_ref().filter(|_| !self.is_ending())?;
-        if queued.held_until_ms.is_some() {
-            return Some("the controller was restarted and waits for the reports of its nodes".into());
-        }
-        let why = self.tasks_text().or_else(|| self.hold_text(local)).or_else(|| self.waits_for());
-        let of_queue = || queued.why.as_ref().map_or("others wait longer", |(_, text)| text).to_owned();
-        why.or_else(|| Some(of_queue()))
-    }
-
-    /// Kind of what it waits for; none: it has its nodes.
-    pub(super) fn wait_kind(&self) -> Option<WaitKind> {
-        let queued = self.queued.as_ref().filter(|_| !self.is_ending())?;
-        Some(if queued.held_until_ms.is_some() {
-            WaitKind::Restart
-        } else if self.user_hold().is_some() {
-            WaitKind::Held
-        } else if self.waits_for().is_some() {
-            WaitKind::Dependency
-        } else {
-            queued.why.as_ref().map(|(kind, _)| *kind).unwrap_or_default()
-        })
-    }
-}
+use crate::message::{Answer, JobId, Launch, Routed, Run, User};
 
 impl Controller {
     /// The jobs that waited in an earlier incarnation of the controller.
     pub(in crate::core) fn take_queue(&mut self, cx: Context<'_>, queued: Vec<(JobId, Queued)>) {
         queued.iter().for_each(|(id, _)| self.jobs.begin_behind(*id));
-        let queued = without_unfinished(cx.out, queued);
+        let queued = arrays::without_unfinished(cx.out, queued);
         let held_until_ms = Some(cx.local.now_ms + SETTLE_LOST * cx.local.config.lost_ms);
         for (id, Queued { launch, demand, suspended, over, on_hold }) in queued {
             self.answers.remember((launch.origin, launch.request_id), Answer::Job(id));
-            let mut waits = Waits::new(demand, held_until_ms);
-            waits.user_hold = on_hold;
-            waits.over =
-                over.into_iter().map(|(job, status)| (job, Outcome { status, filed: true })).collect();
+            let over = over.into_iter().map(|(job, status)| (job, Outcome { status, filed: true }));
+            let waits = Waits::new(demand, held_until_ms, over.collect(), on_hold);
             let mut job = JobRecord::waiting(id, launch, waits);
             if suspended {
                 job.order.run = Run::Stop;
@@ -110,10 +62,10 @@ impl Controller {
     pub(super) fn file(&mut self, out: &Outbox, id: JobId, filing: Filing) -> bool {
         let Some(job) = self.jobs.get(id).filter(|job| !job.is_ending()) else { return false };
         let Some(queued) = &job.queued else { return false };
-        let launch = Launch { detached: job.detached, ..Launch::clone(&job.launch) };
-        let over = queued.over.iter().map(|(job, outcome)| (*job, outcome.status)).collect();
+        let launch = Launch { detached: job.is_detached(), ..Launch::clone(&job.launch) };
+        let over = queued.over().iter().map(|(job, outcome)| (*job, outcome.status)).collect();
         let suspended = job.order.run == Run::Stop;
-        let (demand, on_hold) = (queued.demand.clone(), queued.user_hold);
+        let (demand, on_hold) = (queued.demand().clone(), queued.user_hold());
         let file = Queued { launch, demand, suspended, over, on_hold };
         self.filings.push(id, filing);
         out.act(Action::Queue(id, Some(Box::new(file))));
@@ -132,11 +84,10 @@ impl Controller {
         let may_begin_anew =
             launch.detached && launch.steps.owner.is_none() && launch.batch.array().is_none();
         launch.set_demand(may_begin_anew.then_some(&demand));
-        let held_until_ms = self.jobs.records.values().find_map(|job| job.queued.as_ref()?.held_until_ms);
-        let mut waits = Waits::new(demand, held_until_ms);
-        waits.over = self.jobs.outcomes(&launch.batch.after);
+        let held_until_ms = self.jobs.records.values().find_map(|job| job.queued.as_ref()?.held_until_ms());
+        let over = self.jobs.outcomes(&launch.batch.after);
         let hold = HeldBy { since_ms: cx.local.wall_ms, uid: launch.user.uid };
-        waits.user_hold = launch.batch.rules().held.then_some(hold);
+        let waits = Waits::new(demand, held_until_ms, over, launch.batch.rules().held.then_some(hold));
         self.jobs.insert(id, JobRecord::waiting(id, launch, waits));
         self.file(cx.out, id, filing);
     }
@@ -183,7 +134,7 @@ impl Controller {
         }
         let Some(job) = self.jobs.get(id) else { return Answer::Job(id) };
         if let Err(why) = filed
-            && job.detached
+            && job.is_detached()
         {
             self.jobs.remove(id);
             // It may be there all the same, until the power fails.
@@ -212,16 +163,15 @@ impl Controller {
         let is_one = |job: &&mut JobRecord| !job.is_ending() && !job.is_array();
         let Some(job) = self.jobs.get_mut(id).filter(is_one) else { return };
         let is_suspended = job.order.run == Run::Stop;
-        if let Some(text) = job.take_waiting_text() {
-            job.report(Report::Warning(format!("job {id} waits: {text}")));
+        if let Some(text) = job.waits_for().filter(|text| job.report_wait(text)) {
             log::log(cx, id, JobEvent { event: "waits", text, ..JobEvent::default() });
             return self.send_reports(cx, id);
         }
         if job.waits_for().is_some() || job.failed_dependency().is_some() {
             return;
         }
-        let Some(queued) = job.queued.as_ref().filter(|queued| !queued.submitted) else { return };
-        if queued.held_until_ms.is_some() {
+        let Some(queued) = job.queued.as_ref().filter(|queued| !queued.is_submitted()) else { return };
+        if queued.held_until_ms().is_some() {
             return;
         }
         let hold = job.hold_text(cx.local);
@@ -235,7 +185,7 @@ impl Controller {
         let is_step = job.launch.steps.owner.is_some();
         if let Some(text) = full.arrays.why_waits(&self.jobs, id) {
             if let Some(queued) = self.jobs.get_mut(id).and_then(|job| job.queued.as_mut()) {
-                queued.why = Some((WaitKind::ArrayLimit, text));
+                queued.set_why(WaitKind::ArrayLimit, &text);
             }
             return;
         }
@@ -247,11 +197,7 @@ impl Controller {
         let reservation = self.reservation_number(cx.local, job);
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Some(queued) = job.queued.as_mut() else { return };
-        queued.demand.holder.owner = owner;
-        queued.demand.set_lasts(lasts_ns);
-        queued.demand.set_reservation(reservation);
-        queued.submitted = true;
-        let demand = Box::new(queued.demand.clone());
+        let demand = Box::new(queued.submit(owner, lasts_ns, reservation));
         cx.out.act(Action::Gang(Command::Submit(id, demand, false)));
         if is_suspended {
             scheduler::suspend(cx.out, job, true);
@@ -263,11 +209,8 @@ impl Controller {
     fn wait_since(&mut self, cx: Context<'_>, id: JobId, (kind, text): (WaitKind, &str)) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Some(queued) = &mut job.queued else { return };
-        let is_new = queued.why.as_ref().is_none_or(|(_, known)| known != text);
-        queued.why = Some((kind, text.to_owned()));
-        if !std::mem::replace(&mut queued.reported, true) {
-            job.report(Report::Warning(format!("job {id} waits: {text}")));
-        }
+        let is_new = queued.set_why(kind, text);
+        job.report_wait(text);
         if is_new {
             log::log(cx, id, JobEvent { event: "waits", text: text.to_owned(), ..JobEvent::default() });
         }
@@ -279,11 +222,11 @@ impl Controller {
         let now_ms = cx.local.now_ms;
         let mut due = Vec::new();
         for (id, job) in &mut self.jobs.records {
-            if let Some(queued) = job.queued.as_mut().filter(|_| !job.over)
+            if !job.is_over()
+                && let Some(queued) = &mut job.queued
                 && !self.filings.has(*id)
-                && queued.held_until_ms.is_some_and(|until_ms| now_ms >= until_ms)
+                && queued.poll_held(now_ms)
             {
-                queued.held_until_ms = None;
                 due.push(*id);
             }
         }
@@ -323,26 +266,6 @@ impl Controller {
         }
     }
 
-    /// Tasks of an array are over, perhaps hundreds at once: its file is written once for all that have ended
-    /// while it was written before.
-    fn file_outcomes(&mut self, out: &Outbox, array: JobId) {
-        if self.filings.has_outcomes(array) {
-            return;
-        }
-        let outcomes = self.jobs.get(array).and_then(|job| job.queued.as_ref()).map(|queued| &queued.over);
-        let new = outcomes.into_iter().flatten().filter(|(_, outcome)| !outcome.filed);
-        let new: Vec<JobId> = new.map(|(id, _)| *id).collect();
-        if !new.is_empty() {
-            self.file(out, array, Filing::Outcomes(new));
-        }
-    }
-
-    /// The file of an array says that these tasks are over.
-    fn record_outcomes(&mut self, out: &Outbox, array: JobId, over: &[JobId]) {
-        over.iter().for_each(|task| self.jobs.record_filed(array, *task));
-        self.file_outcomes(out, array);
-    }
-
     /// The scheduler has found nodes for a job.
     pub(in crate::core) fn handle_placed(
         &mut self,
@@ -356,7 +279,7 @@ impl Controller {
         let Some(queued) = job.queued.as_ref().filter(|queued| queued.is_asked()) else { return };
         if parts.iter().any(|(node, _)| !members.is_alive(*node)) {
             // Lost meanwhile, which the scheduler was told too: once more.
-            let demand = Box::new(queued.demand.clone());
+            let demand = Box::new(queued.demand().clone());
             cx.out.act(Action::Gang(Command::JobOver(id)));
             return cx.out.act(Action::Gang(Command::Submit(id, demand, false)));
         }
@@ -384,10 +307,8 @@ impl Controller {
         let job = self.jobs.get_mut(id);
         let Some(job) = job.filter(|job| !job.is_ending()) else { return };
         let Some(queued) = job.queued.as_mut().filter(|queued| queued.is_asked()) else { return };
-        queued.why = Some((kind, text.clone()));
-        if !std::mem::replace(&mut queued.reported, true) {
-            job.report(Report::Warning(format!("job {id} waits: {text}")));
-        }
+        queued.set_why(kind, &text);
+        job.report_wait(&text);
         log::log(cx, id, JobEvent { event: "waits", text, ..JobEvent::default() });
         self.send_reports(cx, id);
     }
@@ -435,7 +356,7 @@ impl Controller {
             };
             return Some(Answer::Refused(refusal));
         };
-        if let Some(hold) = queued.user_hold
+        if let Some(hold) = queued.user_hold()
             && !holds
             && hold.uid != owner.uid
             && !cx.local.may(user, None)
@@ -443,13 +364,11 @@ impl Controller {
             let actor = cx.local.actor(User::new(hold.uid, hold.uid));
             return Some(Answer::Refused(format!("job {id} is held by {actor}, who alone releases it")));
         }
-        if queued.user_hold.is_some() == holds {
+        if queued.user_hold().is_some() == holds {
             return Some(Answer::Done);
         }
-        queued.user_hold = holds.then_some(HeldBy { since_ms: cx.local.wall_ms, uid: user.uid });
-        queued.why = None;
-        if std::mem::take(&mut queued.submitted) {
-            queued.withdrawing += 1;
+        let hold = HeldBy { since_ms: cx.local.wall_ms, uid: user.uid };
+        if queued.change_hold(holds.then_some(hold)) {
             cx.out.act(Action::Gang(Command::Withdraw(id)));
         }
         let event = if holds { "held" } else { "released" };
@@ -461,149 +380,12 @@ impl Controller {
         (!is_filed).then_some(Answer::Done)
     }
 
-    /// A user has a job begin anew. None: it is answered when the new one's file is written.
-    pub(super) fn requeue(
-        &mut self,
-        cx: Context<'_>,
-        id: JobId,
-        (_, requester): (User, Option<Requester>),
-    ) -> Option<Answer> {
-        let refusal = |text| Some(Answer::Refused(text));
-        if self.filings.has_again(id) {
-            return refusal(format!("job {id} is being requeued"));
-        }
-        let job = self.jobs.get(id)?;
-        if job.is_ending() {
-            return refusal(format!("job {id} is being ended"));
-        }
-        if let Some(text) = job.why_not_again() {
-            return refusal(text);
-        }
-        self.begin_again(cx, id, requester);
-        None
-    }
-
-    fn begin_again(&mut self, cx: Context<'_>, id: JobId, requester: Option<Requester>) {
-        let new = self.jobs.next_id();
-        mails::of(&self.jobs, cx.local, id, MailEvent::Requeue).into_iter().for_each(|mail| cx.out.act(mail));
-        let Some(job) = self.jobs.get(id) else { return };
-        let is_there = |node| cx.local.members.as_ref().is_some_and(|members| members.is_alive(node));
-        let origin = Some(job.launch.origin).filter(|node| is_there(*node)).unwrap_or(NodeId::CONTROLLER);
-        let launch = job.again(new, origin);
-        let Some(demand) = launch.demand() else { return };
-        let demand = demand.awaiting_lost();
-        self.log_submission(cx, new, &launch);
-        self.queue(cx, new, launch, demand, Filing::Again(id, requester));
-        for dependent in self.jobs.wait_for_other(id, new) {
-            self.file(cx.out, dependent, Filing::Noted);
-        }
-        // Who waits for the end of the old one waits for that of the new one.
-        let waiters = self.jobs.get_mut(id).map(|job| std::mem::take(&mut job.waiters)).unwrap_or_default();
-        self.jobs.get_mut(new).into_iter().for_each(|job| job.waiters = waiters.clone());
-    }
-
-    /// The file of a job is there that takes the place of another one.
-    pub(super) fn handle_again_filed(
-        &mut self,
-        cx: Context<'_>,
-        (old, new): (JobId, JobId),
-        filed: &Result<(), String>,
-    ) -> Answer {
-        let answer = self.begin_filed(cx, new, filed);
-        if filed.is_ok()
-            && let Some(job) = self.jobs.get_mut(old)
-        {
-            job.end_for(new);
-            self.jobs.pending.insert(old);
-        }
-        answer
-    }
-
-    /// Jobs that a lost node has ended begin anew, if their users have said so.
-    pub(super) fn requeue_lost(&mut self, cx: Context<'_>, node: NodeId) {
-        let is_one = |job: &&JobRecord| {
-            let is_lost = job.has_lost(node) && job.is_ending() && !job.over;
-            is_lost && !job.by_user && job.launch.batch.is_requeued_if_lost() && job.why_not_again().is_none()
-        };
-        let lost: Vec<JobId> = self.jobs.records.values().filter(is_one).map(|job| job.id).collect();
-        for id in lost {
-            if self.jobs.newest(id) == id && !self.filings.has_again(id) {
-                self.begin_again(cx, id, None);
-            }
-        }
-    }
-
-    /// The keeper's prolog has failed on these nodes of a job, and this is how: they are drained at once, and
-    /// the scheduler hears so before it is asked for the job that begins in place of this one.
-    pub(super) fn begin_elsewhere(&mut self, cx: Context<'_>, id: JobId, unprepared: &[(NodeId, String)]) {
-        for (node, why) in unprepared {
-            self.drain_for_fault(cx.local, *node, why).into_iter().for_each(|action| cx.out.act(action));
-        }
-        let Some(job) = self.jobs.get(id).filter(|_| !unprepared.is_empty()) else { return };
-        let is_able = !job.by_user && job.why_not_again().is_none();
-        if is_able && self.jobs.newest(id) == id && !self.filings.has_again(id) {
-            self.begin_again(cx, id, None);
-        }
-    }
-
     /// The scheduler has taken a job back: what it says of it from now on holds.
     pub(super) fn handle_withdrawn(&mut self, id: JobId) {
         if let Some(queued) = self.jobs.get_mut(id).and_then(|job| job.queued.as_mut()) {
-            queued.withdrawing = queued.withdrawing.saturating_sub(1);
+            queued.handle_withdrawn();
         }
         // Its nodes, or its place before others, are free.
         self.retry_waiting();
     }
-
-    /// A new array: its tasks want nodes. Its user, `requester`, gets the number of the whole when the files
-    /// of all are written.
-    pub(super) fn queue_array(
-        &mut self,
-        cx: Context<'_>,
-        (number, launch, array): (JobId, Launch, Array),
-        demand: Demand,
-        requester: Requester,
-    ) {
-        // Those of its tasks follow.
-        let whole = number.max(self.jobs.next_id());
-        let numbered = (whole.0 + 1..).map(JobId).zip(array.tasks.iter().copied());
-        let tasks: Vec<(JobId, u32)> = numbered.collect();
-        for (id, task) in &tasks {
-            let of_task = task_of(&launch, &array, whole, (*id, *task));
-            self.log_submission(cx, *id, &of_task);
-            self.queue(cx, *id, of_task, demand.clone(), Filing::Task(whole));
-        }
-        let after = tasks.iter().map(|(id, _)| After { job: *id, ok: false, not_ok: false }).collect();
-        let batch = Batch { after, name: launch.batch.name.clone(), ..Batch::default() };
-        let mut launch = Launch { batch, output: None, ..launch };
-        launch.batch.set_array(InArray::Whole(array));
-        self.log_submission(cx, whole, &launch);
-        self.queue(cx, whole, launch, demand, Filing::New(requester));
-    }
-
-    /// The file of an array is there, or cannot be, or that of one of its tasks cannot.
-    pub(super) fn begin_array(&mut self, cx: Context<'_>, whole: JobId, filed: &Result<(), String>) {
-        let tasks = self.jobs.tasks_of(whole);
-        for id in tasks {
-            if filed.is_err() {
-                self.jobs.remove(id);
-                cx.out.act(Action::Queue(id, None));
-            } else {
-                self.jobs.pending.insert(id);
-                self.try_to_schedule(cx, id);
-            }
-        }
-    }
-}
-
-/// Jobs that waited without those tasks of arrays whose submission nobody was told of; those go.
-fn without_unfinished(out: &Outbox, queued: Vec<(JobId, Queued)>) -> Vec<(JobId, Queued)> {
-    let is_whole = |(id, queued): &(JobId, Queued)| queued.launch.batch.array().map(|_| *id);
-    let wholes: BTreeSet<JobId> = queued.iter().filter_map(is_whole).collect();
-    let is_finished = |(_, queued): &(JobId, Queued)| {
-        queued.launch.batch.array_task().is_none_or(|task| wholes.contains(&task.array))
-    };
-    let (kept, unfinished): (Vec<_>, Vec<_>) = queued.into_iter().partition(is_finished);
-    unfinished.into_iter().for_each(|(id, _)| out.act(Action::Queue(id, None)));
-    kept
 }

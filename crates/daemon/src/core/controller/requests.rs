@@ -1,36 +1,23 @@
 //! Requests of users to the controller.
 
-use rustix::process::Signal;
 use tutti_protocol::users::refusal::Reason;
-use tutti_protocol::wire::{Report, SIGNAL_ALONE};
 
 use super::answers::{Asker, Requester};
 use super::bounds::{REFUSAL_BYTES_MAX, check_room};
 use super::filings::Filing;
 use super::job::{JobRecord, command, shorten};
-use super::limits::TERM;
 use super::{
     Controller, allocation, allowance, arrays, gpus, listing, log, placement, scheduler, start_rules,
 };
-use crate::core::action::Action;
 use crate::core::context::Context;
 use crate::core::job_event::{JobEvent, Submitted};
 use crate::core::local::LocalNode;
-use crate::core::outbox::Effect;
 use crate::core::relay::Relay;
-use crate::gang::Command;
 use crate::members::NodeId;
 use crate::message::{
-    Answer, BATCH_AFTER_MAX, Change, Control, JobId, JobRow, Launch, NOTE_BYTES_MAX, Notice, Request, Routed,
-    Run, Steps, Submit, User,
+    Answer, BATCH_AFTER_MAX, Change, JobId, JobRow, Launch, NOTE_BYTES_MAX, Request, Routed, Run, Steps,
+    Submit, User,
 };
-
-/// Why a job ended whose front end was there no more.
-const ABANDONED: &str = "its front end is gone";
-/// The same, for its user too.
-const DOWN: &str = "the cluster has been shut down; the job is ended";
-/// Questions for the end of a job that are remembered; others are answered when they are asked again.
-const WAITERS_MAX: usize = 4096;
 
 /// How a job is to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,9 +182,7 @@ impl Controller {
         match self.jobs.get_mut(id) {
             Some(job) if job.is_done() => Some(Answer::Jobs(self.list(local, relay, |other, _| other == id))),
             Some(job) => {
-                if job.waiters.len() < WAITERS_MAX {
-                    job.waiters.insert(requester);
-                }
+                job.add_waiter(requester);
                 None
             }
             None if may_learn => None,
@@ -208,7 +193,7 @@ impl Controller {
     /// A job is over: those who wait for it hear so.
     pub(super) fn answer_waiters(&mut self, cx: Context<'_>, relay: &Relay, id: JobId) {
         let job = self.jobs.get_mut(id);
-        let waiters = job.map(|job| std::mem::take(&mut job.waiters)).unwrap_or_default();
+        let waiters = job.map(|job| job.take_waiters()).unwrap_or_default();
         for (from, request_id) in waiters {
             let answer = Answer::Jobs(self.list(cx.local, relay, |other, _| other == id));
             cx.out.route(from, Routed::answer(request_id, answer));
@@ -257,7 +242,7 @@ impl Controller {
         let is_alive = |node| local.members.as_ref().is_some_and(|members| members.is_alive(node));
         match self.jobs.get(id) {
             None if may_learn => None,
-            Some(job) if job.adopted_until_ms.is_some() && !is_alive(job.launch.origin) => None,
+            Some(job) if job.is_adopted() && !is_alive(job.launch.origin) => None,
             _ => Some(self.origin_of(local, user, id)),
         }
     }
@@ -431,231 +416,5 @@ impl Controller {
             ..JobEvent::default()
         };
         log::log(cx, id, event);
-    }
-
-    /// None: it is answered when the job's file is written. Nobody who has `requester` is answered at once.
-    pub(super) fn control(
-        &mut self,
-        cx: Context<'_>,
-        relay: &mut Relay,
-        id: JobId,
-        control: Control,
-        (user, requester): (User, Option<Requester>),
-    ) -> Option<Answer> {
-        let refused = |text: String| Some(Answer::Refused(text));
-        if let Err(answer) = self.jobs.check_owner(id, |owner| cx.local.may(user, Some(owner))) {
-            return Some(answer);
-        }
-        let (now, actor) = (cx.local.clocks(), cx.local.actor(user));
-        let job = self.jobs.get_mut(id)?;
-        if job.over {
-            return refused(format!("job {id} is over"));
-        }
-        if job.is_array() {
-            return self.control_tasks(cx, relay, id, control, (user, requester));
-        }
-        if control == Control::Requeue {
-            return self.requeue(cx, id, (user, requester));
-        }
-        if matches!(control, Control::Hold | Control::Release) {
-            return self.change_hold(cx, id, control == Control::Hold, (user, requester));
-        }
-        if control == Control::Resume
-            && let Some(owner) = self.suspended_owner(id)
-        {
-            return refused(format!("job {id} is a step of job {owner}, which is suspended"));
-        }
-        let job = self.jobs.get_mut(id)?;
-        let (was, was_detached) = (job.order.run, job.detached);
-        // What has no ranks yet hears no signal.
-        let control =
-            if job.queued.is_some() && matches!(control, Control::End(_)) { Control::Kill } else { control };
-        if let Control::End(kill_after_ms) = control {
-            job.end_within(kill_after_ms, now);
-        }
-        let control = if matches!(control, Control::End(_)) { Control::Signal(TERM) } else { control };
-        match control {
-            Control::Suspend if was == Run::Go => {
-                job.set_run(Run::Stop, user.uid, now);
-                job.reported_suspended = false;
-            }
-            Control::Resume if was == Run::Stop => {
-                job.set_run(Run::Go, user.uid, now);
-                job.notices.push(Notice::Resumed);
-            }
-            Control::Suspend | Control::Resume | Control::Hold | Control::Release | Control::Requeue => {}
-            Control::Detach => job.detach(),
-            Control::Window(rows, columns) => {
-                job.order.window = Some((rows, columns));
-                job.signal(Signal::WINCH.as_raw() as u32);
-            }
-            Control::Kill | Control::Abandon => {
-                job.by_user = true;
-                let text = match control {
-                    Control::Kill => format!("it was killed by {actor}"),
-                    _ => ABANDONED.into(),
-                };
-                job.record_cancel(user.uid, text);
-                job.end_by(None, 128 + 9);
-            }
-            // It is a signal by now.
-            Control::End(_) => {}
-            Control::SignalScript(_) if job.launch.steps.allocation.is_none() => {
-                return refused(format!("job {id} is no script"));
-            }
-            Control::Signal(signal) | Control::SignalScript(signal) => {
-                let is_alone = matches!(control, Control::SignalScript(_));
-                job.signal(if is_alone { signal | SIGNAL_ALONE } else { signal });
-                // Who is to end must be able to hear it.
-                let ends = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
-                let ends = ends.iter().any(|end| end.as_raw() as u32 == signal);
-                if ends && was == Run::Stop {
-                    job.set_run(Run::Go, user.uid, now);
-                }
-                job.by_user |= ends;
-                if ends {
-                    let name = tutti_os::signal_name(signal as i32);
-                    let text = format!("signal {signal} ({name}) was sent by {actor}");
-                    job.record_ending_signal(user.uid, text);
-                }
-            }
-        }
-        let run = job.order.run;
-        // A file may take a disk's time: only if there is something new in it.
-        let is_new = (run, job.detached) != (was, was_detached);
-        let filing = requester.map_or(Filing::Noted, Filing::Changed);
-        let is_filed = is_new && self.file(cx.out, id, filing) && requester.is_some();
-        self.publish(relay, id);
-        if run != was {
-            let event = match run {
-                Run::Go => "resumed",
-                Run::Stop => "suspended",
-                Run::Kill => "killed",
-            };
-            if run != Run::Kill {
-                let job = self.jobs.get(id).into_iter();
-                job.for_each(|job| scheduler::suspend(cx.out, job, run == Run::Stop));
-            }
-            log::log(cx, id, JobEvent { event, ..JobEvent::default() });
-        }
-        self.control_steps(cx, relay, id, control, user);
-        self.judge(cx, relay, id);
-        (!is_filed).then_some(Answer::Done)
-    }
-
-    /// Does to the steps of a job what is done to the job.
-    pub(super) fn control_steps(
-        &mut self,
-        cx: Context<'_>,
-        relay: &mut Relay,
-        owner: JobId,
-        control: Control,
-        user: User,
-    ) {
-        match control {
-            Control::Suspend | Control::Resume | Control::Signal(_) | Control::End(_) => {}
-            // Its end ends them; the others are about its front end.
-            Control::Kill
-            | Control::Abandon
-            | Control::Window(..)
-            | Control::Detach
-            | Control::Hold
-            | Control::Release
-            | Control::Requeue
-            // Steps are none of the script's process.
-            | Control::SignalScript(_) => return,
-        }
-        for step in self.steps_of(owner) {
-            self.control(cx, relay, step, control, (user, None));
-        }
-    }
-
-    /// Does to the tasks of an array what is done to it. None: it is answered when its file is written.
-    pub(super) fn control_tasks(
-        &mut self,
-        cx: Context<'_>,
-        relay: &mut Relay,
-        whole: JobId,
-        control: Control,
-        (user, requester): (User, Option<Requester>),
-    ) -> Option<Answer> {
-        if !matches!(control, Control::Window(..) | Control::Detach | Control::Abandon) {
-            for id in self.jobs.tasks_of(whole) {
-                // What cannot be done to one of them, such as a hold of one that runs, is no matter.
-                self.control(cx, relay, id, control, (user, None));
-            }
-        }
-        // The disk has their files before this one.
-        let is_filed =
-            requester.is_some_and(|requester| self.file(cx.out, whole, Filing::Changed(requester)));
-        (!is_filed).then_some(Answer::Done)
-    }
-
-    /// A user changes a job. None: it is answered when the job's file is written.
-    pub(super) fn change_job(
-        &mut self,
-        cx: Context<'_>,
-        relay: &mut Relay,
-        asker: Asker,
-        (id, change): (JobId, &Change),
-    ) -> Option<Answer> {
-        if let Err(text) = self.check_change(cx.local, asker.user, id, change) {
-            return Some(text);
-        }
-        if self.jobs.get(id).is_some_and(JobRecord::is_array) {
-            for task in self.jobs.tasks_of(id) {
-                if self.check_change(cx.local, asker.user, task, change).is_ok() {
-                    self.carry_out(cx, relay, task, change);
-                }
-            }
-        }
-        self.carry_out(cx, relay, id, change);
-        let actor = cx.local.actor(asker.user);
-        let event =
-            JobEvent { event: "changed", text: format!("{change} by {actor}"), ..JobEvent::default() };
-        log::log(cx, id, event);
-        let is_filed = self.file(cx.out, id, Filing::Changed(asker.requester));
-        (!is_filed).then_some(Answer::Done)
-    }
-
-    fn carry_out(&mut self, cx: Context<'_>, relay: &mut Relay, id: JobId, change: &Change) {
-        let Some(job) = self.jobs.get_mut(id) else { return };
-        job.change(change, cx.local.clocks());
-        if change.time_ms.is_some() && job.queued.is_some() {
-            cx.out.act(Action::Gang(Command::Lasts(id, job.lasts_ns())));
-        }
-        if let Some(weight) = change.weight {
-            cx.out.act(Action::Gang(Command::Weight(id, weight)));
-        }
-        if job.launch.batch.array_task().is_some() {
-            self.file(cx.out, id, Filing::Noted);
-        }
-        self.publish(relay, id);
-        self.jobs.pending.insert(id);
-    }
-
-    fn shut_down(&mut self, cx: Context<'_>, relay: &mut Relay, user: User) -> Answer {
-        if !cx.local.may(user, None) {
-            return Answer::Refused("only the owner of the daemons may end them".into());
-        }
-        let open: Vec<JobId> = self
-            .jobs
-            .records
-            .iter()
-            // Who was started without a daemon goes on without one.
-            .filter(|(_, job)| !job.over && !job.launch.enrolled)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in open {
-            if let Some(job) = self.jobs.get_mut(id) {
-                job.report(Report::Warning(DOWN.into()));
-                job.record_cancel(user.uid, DOWN.into());
-            }
-            let root = User::new(0, 0);
-            self.control(cx, relay, id, Control::Kill, (root, None));
-        }
-        // The kills go down first.
-        cx.out.push(Effect::ShutDown);
-        Answer::Done
     }
 }

@@ -1,8 +1,17 @@
-//! Which job has taken the place of one that was requeued ([`super::job`]), and who waits for it.
+//! Jobs that begin anew: by command, since a node was lost, or where the keeper's prolog failed. How the new
+//! one comes about is in [`super::job`]; here is when, which job has taken the place of which, and who waits
+//! for it.
 
+use tutti_protocol::mail::MailEvent;
+
+use super::answers::Requester;
+use super::filings::Filing;
 use super::job::JobRecord;
 use super::jobs::Jobs;
-use crate::message::{JobId, Launch};
+use super::{Controller, mails};
+use crate::core::context::Context;
+use crate::members::NodeId;
+use crate::message::{Answer, JobId, Launch, User};
 
 impl Jobs {
     /// The job that has taken the place of this one, or itself.
@@ -33,5 +42,95 @@ impl Jobs {
             self.set_launch(*id, launch);
         }
         changed
+    }
+}
+
+impl Controller {
+    /// A user has a job begin anew. None: it is answered when the new one's file is written.
+    pub(super) fn requeue(
+        &mut self,
+        cx: Context<'_>,
+        id: JobId,
+        (_, requester): (User, Option<Requester>),
+    ) -> Option<Answer> {
+        let refusal = |text| Some(Answer::Refused(text));
+        if self.filings.has_again(id) {
+            return refusal(format!("job {id} is being requeued"));
+        }
+        let job = self.jobs.get(id)?;
+        if job.is_ending() {
+            return refusal(format!("job {id} is being ended"));
+        }
+        if let Some(text) = job.why_not_again() {
+            return refusal(text);
+        }
+        self.begin_again(cx, id, requester);
+        None
+    }
+
+    fn begin_again(&mut self, cx: Context<'_>, id: JobId, requester: Option<Requester>) {
+        let new = self.jobs.next_id();
+        mails::of(&self.jobs, cx.local, id, MailEvent::Requeue).into_iter().for_each(|mail| cx.out.act(mail));
+        let Some(job) = self.jobs.get(id) else { return };
+        let is_there = |node| cx.local.members.as_ref().is_some_and(|members| members.is_alive(node));
+        let origin = Some(job.launch.origin).filter(|node| is_there(*node)).unwrap_or(NodeId::CONTROLLER);
+        let launch = job.again(new, origin);
+        let Some(demand) = launch.demand() else { return };
+        let demand = demand.awaiting_lost();
+        self.log_submission(cx, new, &launch);
+        self.queue(cx, new, launch, demand, Filing::Again(id, requester));
+        for dependent in self.jobs.wait_for_other(id, new) {
+            self.file(cx.out, dependent, Filing::Noted);
+        }
+        // Who waits for the end of the old one waits for that of the new one.
+        let waiters = self.jobs.get_mut(id).map(|job| job.take_waiters()).unwrap_or_default();
+        self.jobs.get_mut(new).into_iter().for_each(|job| job.set_waiters(waiters.clone()));
+    }
+
+    /// The file of a job is there that takes the place of another one.
+    pub(super) fn handle_again_filed(
+        &mut self,
+        cx: Context<'_>,
+        (old, new): (JobId, JobId),
+        filed: &Result<(), String>,
+    ) -> Answer {
+        let answer = self.begin_filed(cx, new, filed);
+        if filed.is_ok()
+            && let Some(job) = self.jobs.get_mut(old)
+        {
+            job.end_for(new);
+            self.jobs.pending.insert(old);
+        }
+        answer
+    }
+
+    /// Jobs that a lost node has ended begin anew, if their users have said so.
+    pub(super) fn requeue_lost(&mut self, cx: Context<'_>, node: NodeId) {
+        let is_one = |job: &&JobRecord| {
+            let is_lost = job.has_lost(node) && job.is_ending() && !job.is_over();
+            is_lost
+                && !job.end.is_by_user()
+                && job.launch.batch.is_requeued_if_lost()
+                && job.why_not_again().is_none()
+        };
+        let lost: Vec<JobId> = self.jobs.records.values().filter(is_one).map(|job| job.id).collect();
+        for id in lost {
+            if self.jobs.newest(id) == id && !self.filings.has_again(id) {
+                self.begin_again(cx, id, None);
+            }
+        }
+    }
+
+    /// The keeper's prolog has failed on these nodes of a job, and this is how: they are drained at once, and
+    /// the scheduler hears so before it is asked for the job that begins in place of this one.
+    pub(super) fn begin_elsewhere(&mut self, cx: Context<'_>, id: JobId, unprepared: &[(NodeId, String)]) {
+        for (node, why) in unprepared {
+            self.drain_for_fault(cx.local, *node, why).into_iter().for_each(|action| cx.out.act(action));
+        }
+        let Some(job) = self.jobs.get(id).filter(|_| !unprepared.is_empty()) else { return };
+        let is_able = !job.end.is_by_user() && job.why_not_again().is_none();
+        if is_able && self.jobs.newest(id) == id && !self.filings.has_again(id) {
+            self.begin_again(cx, id, None);
+        }
     }
 }

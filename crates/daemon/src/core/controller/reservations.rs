@@ -157,10 +157,8 @@ impl Controller {
         for (id, job) in &mut self.jobs.records {
             let names_one = !job.launch.batch.rules().reservation.is_empty();
             if let Some(queued) = job.queued.as_mut().filter(|_| names_one)
-                && std::mem::take(&mut queued.submitted)
+                && queued.withdraw()
             {
-                queued.why = None;
-                queued.withdrawing += 1;
                 actions.push(Action::Gang(Command::Withdraw(*id)));
             }
         }

@@ -34,7 +34,7 @@ impl Controller {
 
     /// The configuration is another: so may be the shares of those that the scheduler has.
     pub(super) fn tell_owners(&self, cx: Context<'_>) {
-        for (id, job) in self.jobs.records.iter().filter(|(_, job)| !job.over) {
+        for (id, job) in self.jobs.records.iter().filter(|(_, job)| !job.is_over()) {
             cx.out.act(Action::Gang(Command::Owner(*id, self.owner(cx.local, job.launch.user))));
         }
     }

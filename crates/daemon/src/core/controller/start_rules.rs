@@ -61,7 +61,7 @@ fn namesake(jobs: &Jobs, id: JobId, job: &JobRecord) -> Option<JobId> {
     let is_one = |(other, record): &(&JobId, &JobRecord)| {
         let launch = &record.launch;
         let is_same = launch.user.uid == user && launch.batch.name == *name && launch.steps.owner.is_none();
-        !record.over && is_same && !is_of_array(**other, record)
+        !record.is_over() && is_same && !is_of_array(**other, record)
     };
     jobs.records.range(..id).find(is_one).map(|(other, _)| *other)
 }

@@ -19,11 +19,20 @@ use std::collections::BTreeMap;
 use tutti_protocol::variables;
 use tutti_sched::{Demand, Holder, Place};
 
-use super::Controller;
+use super::{Controller, log};
+use crate::core::context::Context;
+use crate::core::job_event::JobEvent;
 use crate::core::local::LocalNode;
+use crate::core::relay::Relay;
 use crate::members::{Members, NodeId};
-use crate::message::{Allocation, Host, JobId, Run, Submit, User};
+use crate::message::{Allocation, EndKind, Host, JobId, Run, Submit, User};
 
+/// Why steps end with the script of their job.
+const SCRIPT_ENDED: &str = "the script of its job has ended";
+/// Why they end with their job.
+const JOB_ENDED: &str = "its job is ended";
+/// Exit status of what is killed.
+const KILLED: u8 = 128 + 9;
 /// Steps of a job at once, at most.
 const STEPS_MAX: usize = 256;
 
@@ -42,7 +51,7 @@ impl Controller {
         let owner =
             owner.filter(|(_, job)| job.launch.steps.allocation.is_some() && job.launch.user.uid == user.uid);
         match owner {
-            Some((id, job)) if job.is_ending() || job.over || job.order.clock.since_term.is_some() => {
+            Some((id, job)) if job.is_ending() || job.is_over() || job.order.clock.since_term.is_some() => {
                 Err(format!("job {id} is being ended: it starts no more steps"))
             }
             Some((id, _)) => Ok(Some(id)),
@@ -148,7 +157,7 @@ impl Controller {
     fn busy(&self, owner: JobId) -> BTreeMap<NodeId, u64> {
         let mut busy = BTreeMap::new();
         for step in self.steps_of(owner).into_iter().filter_map(|id| self.jobs.get(id)) {
-            let asked = step.queued.as_ref().map(|queued| &queued.demand.place);
+            let asked = step.queued.as_ref().map(|queued| &queued.demand().place);
             let places = match asked {
                 Some(Place::Given(parts)) => {
                     parts.iter().map(|(node, ranks)| (*node, u64::from(*ranks))).collect()
@@ -165,7 +174,7 @@ impl Controller {
         if self.jobs.get(owner).is_none_or(|job| job.launch.steps.allocation.is_none()) {
             return Vec::new();
         }
-        let is_open = |id: &JobId| self.jobs.get(*id).is_some_and(|step| !step.over);
+        let is_open = |id: &JobId| self.jobs.get(*id).is_some_and(|step| !step.is_over());
         self.jobs.relations.steps(owner).filter(is_open).collect()
     }
 
@@ -178,6 +187,53 @@ impl Controller {
     pub(super) fn suspended_owner(&self, step: JobId) -> Option<JobId> {
         let owner = self.jobs.get(step)?.launch.steps.owner?;
         self.jobs.get(owner).filter(|job| job.order.run == Run::Stop).map(|_| owner)
+    }
+
+    /// A job is near its time limit: its steps get the signal that it gets.
+    pub(super) fn warn_steps(&mut self, cx: Context<'_>, relay: &mut Relay, owner: JobId, signal: u32) {
+        let text =
+            format!("signal {signal} ({}) before the time limit", tutti_os::signal_name(signal as i32));
+        log::log(cx, owner, JobEvent { event: "warned", text, ..JobEvent::default() });
+        for id in self.steps_of(owner) {
+            if let Some(step) = self.jobs.get_mut(id) {
+                step.signal(signal);
+            }
+            self.publish(relay, id);
+        }
+    }
+
+    /// A job has reached its time limit: its steps get the signal now, and its script later.
+    pub(super) fn end_steps_at_limit(&mut self, cx: Context<'_>, relay: &mut Relay, owner: JobId) {
+        let cause =
+            self.jobs.get(owner).and_then(|job| job.end.cause().map(str::to_owned)).unwrap_or_default();
+        for id in self.steps_of(owner) {
+            if let Some(step) = self.jobs.get_mut(id) {
+                step.end.mark_by_user();
+                step.end.record_cause(EndKind::TimeLimit, format!("job {owner}: {cause}"));
+                step.signal_end();
+            }
+            self.publish(relay, id);
+            self.judge(cx, relay, id);
+        }
+    }
+
+    /// Ends the steps of a job whose script is over, or which is being ended itself.
+    pub(super) fn end_steps_of_ended(&mut self, cx: Context<'_>, relay: &mut Relay, owner: JobId) {
+        let Some(job) = self.jobs.get(owner) else { return };
+        let uid = job.launch.user.uid;
+        let cause = match (job.is_ending(), job.order.leave) {
+            (true, _) => JOB_ENDED,
+            (false, true) => SCRIPT_ENDED,
+            (false, false) => return,
+        };
+        for id in self.steps_of(owner) {
+            let Some(step) = self.jobs.get_mut(id).filter(|step| !step.is_ending()) else { continue };
+            step.end.mark_by_user();
+            step.end.cancel(uid, cause.into());
+            step.end_by(None, KILLED);
+            self.publish(relay, id);
+            self.judge(cx, relay, id);
+        }
     }
 }
 

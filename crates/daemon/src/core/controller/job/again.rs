@@ -92,7 +92,7 @@ impl JobRecord {
             return;
         }
         let text = format!("it was requeued as job {new}");
-        self.by_user = true;
+        self.end.mark_by_user();
         self.warn_of_end(EndKind::Requeued, text.clone(), text);
         self.end_by(None, KILLED);
     }

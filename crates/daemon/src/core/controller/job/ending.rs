@@ -1,10 +1,10 @@
 //! How a job ends: why, with which status, and when its origin has all that it wrote.
 
-use tutti_protocol::wire::{Counted, Report};
+use tutti_protocol::wire::Report;
 
 use super::{Absence, JobRecord};
 use crate::members::NodeId;
-use crate::message::{EndKind, JobEnd, Notice, Run};
+use crate::message::{EndKind, JobEnd, Run};
 
 impl JobRecord {
     /// The job ends everywhere; the first who says so gives the status. Without an ender it is killed at
@@ -12,42 +12,17 @@ impl JobRecord {
     pub(in crate::core::controller) fn end_by(&mut self, ender: Option<NodeId>, status: u8) {
         if self.order.run != Run::Kill {
             self.order.run = Run::Kill;
-            self.ender = ender;
-            self.ends_well = ender.is_some() && status == 0;
+            self.end.begin(ender, status);
         } else if ender.is_none() {
-            self.ender = None;
+            self.end.kill();
         }
-        self.record_status(status);
-    }
-
-    /// Records the first cause of its end: what follows is a consequence of that.
-    pub(in crate::core::controller) fn record_cause(&mut self, kind: EndKind, text: String) {
-        self.way.mark(kind);
-        self.cause.get_or_insert(text);
-    }
-
-    /// The same, where a notice has said it, or is about to.
-    pub(super) fn record_noticed_cause(&mut self, kind: EndKind, text: String, notice: usize) {
-        if self.cause.is_none() {
-            self.cause_notice = Some(notice as u64);
-        }
-        self.record_cause(kind, text);
+        self.end.record_status(status);
     }
 
     /// Records the cause of its end, and warns its user of that with this line.
     pub(in crate::core::controller) fn warn_of_end(&mut self, kind: EndKind, cause: String, line: String) {
-        self.record_noticed_cause(kind, cause, self.notices.len());
+        self.end.record_noticed_cause(kind, cause, self.reports.next());
         self.report(Report::Warning(line));
-    }
-
-    /// How it ends for an origin, with what that is to have of each node.
-    pub(in crate::core::controller) fn end_notice(
-        &self,
-        written: Vec<(NodeId, u64)>,
-        counted: Option<Counted>,
-    ) -> Notice {
-        let (status, cause, cause_report) = (self.status, self.cause.clone(), self.cause_notice);
-        Notice::End { status, written, cause, counted, cause_report }
     }
 
     /// The end, with what the origin is to have of each node; said again when a node has been lost since.
@@ -57,43 +32,40 @@ impl JobRecord {
                 all.add(&part);
                 all
             });
-            self.notices.push(self.end_notice(written.clone(), counted));
+            self.reports.push(self.end.notice(written.clone(), counted));
             self.written = Some(written);
         }
     }
 
-    /// In which way it ends, unless that is known.
-    pub(in crate::core::controller) fn mark_end(&mut self, kind: EndKind) {
-        self.way.mark(kind);
-    }
-
-    /// A user ends it.
-    pub(in crate::core::controller) fn record_cancel(&mut self, uid: u32, text: String) {
-        self.way.cancel(uid);
-        self.cause.get_or_insert(text);
-    }
-
-    /// A user has sent a signal that is to end it.
-    pub(in crate::core::controller) fn record_ending_signal(&mut self, uid: u32, text: String) {
-        self.ended_by = Some((text, uid));
-    }
-
     /// How it has ended, when it is over.
     pub(in crate::core::controller) fn how_ended(&self) -> Option<JobEnd> {
-        self.over.then(|| self.way.end(self.status))
+        self.over.then(|| self.end.how_ended())
     }
 
-    pub(in crate::core::controller) fn record_status(&mut self, status: u8) {
-        if self.status == 0 && !self.ends_well {
-            self.status = status;
+    /// A node is gone, with all that ran on it.
+    pub(in crate::core::controller) fn lose_node(&mut self, node: NodeId, name: &str) {
+        if self.launch.has_node(node) && self.lost.insert(node) {
+            let is_news = !self.is_ending() && !self.end.is_by_user();
+            self.end_by(Some(node), 1);
+            if is_news {
+                self.end.mark(EndKind::NodeLost);
+                let what = match self.launch.index(node) {
+                    Some(_) => "its ranks are lost",
+                    None => "which the job was given for its steps",
+                };
+                let text = format!("node {name} does not answer any more, {what}; the job is ended");
+                self.warn_of_end(EndKind::NodeLost, text.clone(), text);
+            }
+        } else if self.launch.origin == node && !self.detached {
+            self.end.mark(EndKind::NodeLost);
+            self.end_by(None, 1);
         }
+        self.reports.hasten();
     }
 
     /// Fails a job that has ended, or is about to, and whose output is nowhere: it has not ended well.
     pub(in crate::core::controller) fn fail_late(&mut self, text: String) {
-        self.record_cause(EndKind::Failed, text);
-        self.ends_well = false;
-        self.record_status(1);
+        self.end.fail_late(text);
     }
 
     /// The node is lost whose files it writes to: what it wrote is kept a while for a daemon that comes back.
@@ -123,7 +95,7 @@ impl JobRecord {
 
     /// Whether that is new.
     pub(in crate::core::controller) fn poll_done(&mut self) -> bool {
-        let is_received = || self.order.forget || self.received >= self.notices.len() as u64;
+        let is_received = || self.order.forget || self.reports.are_received();
         let is_written = || self.absence == Absence::Final || is_received();
         let done = self.over && (self.launch.output.is_none() || is_written());
         done && !std::mem::replace(&mut self.done, true)
@@ -136,6 +108,6 @@ impl JobRecord {
 
     /// Whether it is over, or all of it is being killed: nothing of it may go on by itself.
     pub(in crate::core::controller) fn is_killed(&self) -> bool {
-        self.over || self.order.run == Run::Kill && self.ender.is_none()
+        self.over || self.order.run == Run::Kill && self.end.ender().is_none()
     }
 }

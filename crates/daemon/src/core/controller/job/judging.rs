@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tutti_protocol::wire::{Cause, Ended, Reached, Report};
 
-use super::{JobRecord, Reported};
+use super::{JobRecord, News, Reported};
 use crate::core::clocks::Clocks;
 use crate::members::NodeId;
-use crate::message::{End, EndKind, Fence, PartState, Phase, Renewed, Run, SpawnOrder};
+use crate::message::{EndKind, Fence, PartState, Phase, Renewed, Run, SpawnOrder};
 
 impl JobRecord {
     /// Makes what is to be of what the parts say. Ranks may have put so much over PMI. A job is not over
@@ -65,18 +65,15 @@ impl JobRecord {
             self.over = true;
             self.ended_ms = Some(wall_ms);
             let statuses: Vec<u8> = parts.iter().flatten().map(|part| part.status).collect();
-            statuses.into_iter().for_each(|status| self.record_status(status));
-            if let Some((text, uid)) = self.ended_by.take().filter(|_| self.status != 0) {
-                self.record_cancel(uid, text);
-            }
+            statuses.into_iter().for_each(|status| self.end.record_status(status));
+            self.end.finish();
         }
         if self.over {
             let nodes = self.launch.nodes.iter().filter(|node| !self.lost.contains(node));
             self.report_end(nodes.filter_map(|node| Some((*node, states.get(node)?.written?))).collect());
         }
         if self.order.run == Run::Kill {
-            let (by, by_user) = (self.ender, self.by_user);
-            self.order.end = Some(End { by, status: self.status, by_user, way: self.way });
+            self.order.end = Some(self.end.order());
         }
     }
 
@@ -182,7 +179,7 @@ impl JobRecord {
         };
         if !self.chosen || self.order.peers.is_some() {
             self.end_by(Some(node), 1);
-            self.mark_end(EndKind::NodeLost);
+            self.end.mark(EndKind::NodeLost);
             self.report(Report::Refused("a daemon died before it began its part; the job is ended".into()));
         } else if named != incarnation {
             self.order.renewed.retain(|renewed| renewed.node != node);
@@ -194,13 +191,13 @@ impl JobRecord {
     fn handle_part(&mut self, node: NodeId, part: &PartState) {
         self.counted.extend(part.counted().map(|counted| (node, counted)));
         if part.phase >= Phase::Left && self.reported_left.insert(node) {
-            self.left.push((node, part.status));
+            self.news.left.push((node, part.status));
         }
         if let Some(status) = part.ending {
             self.end_by(Some(node), status);
         }
         // Of a node that was lost the user has been told so, whatever it says should it come back.
-        let is_news = !self.by_user && self.ender == Some(node) && !self.lost.contains(&node);
+        let is_news = !self.end.is_by_user() && self.end.ender() == Some(node) && !self.lost.contains(&node);
         let reported = self.reported.get(&node).copied().unwrap_or_default();
         part.warnings
             .iter()
@@ -208,11 +205,11 @@ impl JobRecord {
             .for_each(|text| self.report(Report::Warning(text.clone())));
         let new: Vec<Ended> = part.ended.iter().skip(reported.ended).copied().collect();
         for ended in new {
-            self.record_status(ended.cause.status());
+            self.end.record_status(ended.cause.status());
             if let Cause::Signal { signal, .. } = ended.cause
-                && self.status == ended.cause.status()
+                && self.end.status() == ended.cause.status()
             {
-                self.way.kill(signal);
+                self.end.record_kill(signal);
             }
             if is_news {
                 self.report(Report::Ended(ended));
@@ -222,18 +219,18 @@ impl JobRecord {
             self.report(Report::Refused(text));
         }
         if reported.put_out != part.put_out && part.phase < Phase::Left {
-            self.fillings.push((node, part.put_out));
+            self.news.fillings.push((node, part.put_out));
         }
         if part.is_unprepared() && !reported.unprepared {
-            self.unprepared.push((node, part.refused.clone().unwrap_or_default()));
+            self.news.unprepared.push((node, part.refused.clone().unwrap_or_default()));
         }
         let (warnings, ended, ending) = (part.warnings.len(), part.ended.len(), part.ending.is_some());
         let (put_out, unprepared) = (part.put_out, part.is_unprepared());
         self.reported.insert(node, Reported { warnings, ended, ending, put_out, unprepared });
     }
 
-    /// Takes the nodes where the keeper's prolog has failed since the last call, and how.
-    pub(in crate::core::controller) fn take_unprepared(&mut self) -> Vec<(NodeId, String)> {
-        std::mem::take(&mut self.unprepared)
+    /// Takes what is new since the last call.
+    pub(in crate::core::controller) fn take_news(&mut self) -> News {
+        std::mem::take(&mut self.news)
     }
 }

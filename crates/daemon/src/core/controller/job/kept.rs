@@ -8,8 +8,6 @@ use tutti_protocol::wire::{Inherits, Program};
 use super::JobRecord;
 use crate::message::Launch;
 
-/// Lines of ranks and starters.
-const CAUSE_BYTES_MAX: usize = 1 << 10;
 /// A directory of a job that is over: no path is longer.
 const DIRECTORY_BYTES_MAX: usize = 4 << 10;
 
@@ -42,10 +40,11 @@ impl JobRecord {
         (self.order.launch, self.order.peers, self.order.stuck) = (None, None, None);
         (self.order.fence, self.order.signals) = (Arc::default(), Vec::new());
         self.order.spawn = Arc::default();
-        (self.notices, self.received) = (Vec::new(), 0);
-        (self.reported, self.reported_left, self.left) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        self.reports.clear();
+        (self.reported, self.reported_left) = (BTreeMap::new(), BTreeSet::new());
+        self.news.left = Vec::new();
         self.counted = BTreeMap::new();
-        self.cause.iter_mut().for_each(|text| shorten(text, CAUSE_BYTES_MAX));
+        self.end.shed();
     }
 
     /// Memory that it takes when it is over, about.
@@ -57,7 +56,7 @@ impl JobRecord {
             .flat_map(|output| output.out.iter().chain(&output.errors))
             .map(|name| name.as_bytes().len())
             .sum();
-        let texts = self.command.len() + self.cause.as_ref().map_or(0, String::len) + output;
+        let texts = self.command.len() + self.end.cause().map_or(0, str::len) + output;
         size_of::<Self>() + size_of::<Launch>() + texts + self.launch.memory_bytes_held()
     }
 }

@@ -13,17 +13,66 @@
 use std::sync::Arc;
 
 use tutti_protocol::users::HeldBy;
+use tutti_protocol::wait_kind::WaitKind;
 use tutti_protocol::wire::Report;
 
+use super::super::waits::Waits;
 use super::JobRecord;
 use crate::core::clocks::{Clocks, Elapsed};
 use crate::core::local::LocalNode;
 use crate::message::{Amended, Change, EndKind, JobId, Launch, Run, User};
 
 impl JobRecord {
+    /// A job that has no nodes yet.
+    pub(in crate::core::controller) fn waiting(id: JobId, launch: Launch, waits: Waits) -> Self {
+        let mut job = JobRecord::new(id, launch);
+        job.queued = Some(waits);
+        job
+    }
+
+    /// Whether it waits since an earlier incarnation of the controller, and the scheduler does not know it
+    /// yet.
+    pub(in crate::core::controller) fn is_held(&self) -> bool {
+        self.queued.as_ref().is_some_and(|queued| queued.held_until_ms().is_some()) && !self.is_ending()
+    }
+
+    /// Why it has no nodes.
+    pub(in crate::core::controller) fn waits(&self, local: &LocalNode) -> Option<String> {
+        let queued = self.queued.as_ref().filter(|_| !self.is_ending())?;
+        if queued.held_until_ms().is_some() {
+            return Some("the controller was restarted and waits for the reports of its nodes".into());
+        }
+        let why = self.tasks_text().or_else(|| self.hold_text(local)).or_else(|| self.waits_for());
+        let of_queue = || queued.why().map_or("others wait longer", |(_, text)| text).to_owned();
+        why.or_else(|| Some(of_queue()))
+    }
+
+    /// Kind of what it waits for; none: it has its nodes.
+    pub(in crate::core::controller) fn wait_kind(&self) -> Option<WaitKind> {
+        let queued = self.queued.as_ref().filter(|_| !self.is_ending())?;
+        Some(if queued.held_until_ms().is_some() {
+            WaitKind::Restart
+        } else if self.user_hold().is_some() {
+            WaitKind::Held
+        } else if self.waits_for().is_some() {
+            WaitKind::Dependency
+        } else {
+            queued.why().map(|(kind, _)| *kind).unwrap_or_default()
+        })
+    }
+
+    /// Tells its user once that it waits, for this. `true`: just now.
+    pub(in crate::core::controller) fn report_wait(&mut self, why: &str) -> bool {
+        let is_new = self.queued.as_mut().is_some_and(Waits::poll_report);
+        if is_new {
+            self.report(Report::Warning(format!("job {} waits: {why}", self.id)));
+        }
+        is_new
+    }
+
     /// Since when it is held while it waits, and by which user.
     pub(in crate::core::controller) fn user_hold(&self) -> Option<HeldBy> {
-        self.queued.as_ref().filter(|_| !self.is_ending())?.user_hold
+        self.queued.as_ref().filter(|_| !self.is_ending())?.user_hold()
     }
 
     /// Why a held job waits.
@@ -45,7 +94,7 @@ impl JobRecord {
 
     /// Reason for which an array waits.
     pub(in crate::core::controller) fn tasks_text(&self) -> Option<String> {
-        let (tasks, over) = (&self.launch.batch.array()?.tasks, &self.queued.as_ref()?.over);
+        let (tasks, over) = (&self.launch.batch.array()?.tasks, self.queued.as_ref()?.over());
         Some(format!("{} of its {} tasks are over", over.len(), tasks.len()))
     }
 
@@ -57,7 +106,7 @@ impl JobRecord {
         if self.waits_for().is_some() {
             return;
         }
-        let ended = queued.over.iter().map(|(id, outcome)| (*id, outcome.status));
+        let ended = queued.over().iter().map(|(id, outcome)| (*id, outcome.status));
         let failed: Vec<_> = ended.filter(|(_, status)| *status != Some(0)).collect();
         let Some((first, status)) = failed.first().copied() else { return self.end_by(None, 0) };
         let count = failed.len();
@@ -68,7 +117,7 @@ impl JobRecord {
             None => "is known no more".to_owned(),
         };
         let more = if count > 1 { format!(", as have {} more", count - 1) } else { String::new() };
-        self.mark_end(EndKind::Failed);
+        self.end.mark(EndKind::Failed);
         self.report(Report::Refused(format!("task {task} (job {first}) {how}{more}")));
         self.end_by(None, status.unwrap_or(1));
     }
@@ -95,8 +144,7 @@ impl JobRecord {
         self.order.amended_mut().add(change);
         self.apply_amended();
         if let Some(queued) = &mut self.queued {
-            queued.demand.weight = self.launch.terms.weight;
-            queued.why = None;
+            queued.set_weight(self.launch.terms.weight);
         }
         if let Some(started_ms) = self.started_ms.filter(|_| !had_limit && change.time_ms.is_some()) {
             // It was not counted before: as if it had run all the time.

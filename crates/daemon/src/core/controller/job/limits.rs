@@ -12,14 +12,14 @@
 
 use rustix::process::Signal;
 
-use super::job::JobRecord;
+use super::JobRecord;
 use crate::core::clocks::{Clocks, Elapsed};
 use crate::message::{EndKind, Run, Suspended};
 use tutti_protocol::time_limit;
 use tutti_protocol::users::SuspendedBy;
 
 /// Order that a job gets at its limit.
-pub(super) const TERM: u32 = Signal::TERM.as_raw() as u32;
+pub(in crate::core::controller) const TERM: u32 = Signal::TERM.as_raw() as u32;
 /// Between TERM and KILL, where the user has not said it (`--kill-after`). A script gets TERM when half of it
 /// has passed since its steps got it.
 const GRACE_MS: u64 = 10_000;
@@ -30,7 +30,7 @@ const TIMED_OUT: u8 = 124;
 
 impl JobRecord {
     /// Records that its ranks run, for this controller.
-    pub(super) fn record_start(&mut self, now: Clocks) {
+    pub(in crate::core::controller) fn record_start(&mut self, now: Clocks) {
         let started_ms = *self.started_ms.get_or_insert(now.wall_ms);
         if self.launch.batch.limit().is_some() {
             self.order.clock.started_ms = Some(started_ms);
@@ -41,7 +41,7 @@ impl JobRecord {
     }
 
     /// Takes over what an earlier controller knew of its time.
-    pub(super) fn learn_clock(&mut self) {
+    pub(in crate::core::controller) fn learn_clock(&mut self) {
         let clock = self.order.clock;
         self.started_ms = self.started_ms.or(clock.started_ms);
         if clock.since_term.is_some() && clock.grace_ms.is_none() {
@@ -50,7 +50,7 @@ impl JobRecord {
     }
 
     /// Lets it run or stand still, as a user wants it.
-    pub(super) fn set_run(&mut self, run: Run, uid: u32, now: Clocks) {
+    pub(in crate::core::controller) fn set_run(&mut self, run: Run, uid: u32, now: Clocks) {
         let has_limit = self.launch.batch.limit().is_some();
         let clock = &mut self.order.clock;
         if run == Run::Stop {
@@ -63,15 +63,20 @@ impl JobRecord {
         self.order.run = run;
     }
 
-    /// Suspends it by a rule that its user has set.
-    pub(super) fn suspend_by_rule(&mut self, why: SuspendedBy, now: Clocks) {
+    /// Suspends it for a user. Its origin is told anew when all its ranks stand still.
+    pub(in crate::core::controller) fn suspend(&mut self, uid: u32, now: Clocks) {
         self.reported_suspended = false;
-        self.set_run(Run::Stop, self.launch.user.uid, now);
+        self.set_run(Run::Stop, uid, now);
+    }
+
+    /// Suspends it by a rule that its user has set.
+    pub(in crate::core::controller) fn suspend_by_rule(&mut self, why: SuspendedBy, now: Clocks) {
+        self.suspend(self.launch.user.uid, now);
         self.order.clock.suspended.iter_mut().for_each(|suspended| suspended.why = why);
     }
 
     /// Whether something is to be done because of its limit.
-    pub(super) fn is_past_limit(&self, boot_ms: u64) -> bool {
+    pub(in crate::core::controller) fn is_past_limit(&self, boot_ms: u64) -> bool {
         let clock = &self.order.clock;
         if self.is_killed() || self.queued.is_some() {
             return false;
@@ -85,7 +90,7 @@ impl JobRecord {
     }
 
     /// How long its ranks run at most, from the start on, unless its user suspends it; none: for ever.
-    pub(super) fn lasts_ns(&self) -> Option<u64> {
+    pub(in crate::core::controller) fn lasts_ns(&self) -> Option<u64> {
         let (limit_ms, _) = self.launch.batch.limit()?;
         Some(limit_ms.saturating_add(self.grace_ms()).saturating_mul(1_000_000))
     }
@@ -98,14 +103,14 @@ impl JobRecord {
     }
 
     /// A user ends it: its ranks get TERM, and KILL follows after this time.
-    pub(super) fn end_within(&mut self, kill_after_ms: u64, now: Clocks) {
+    pub(in crate::core::controller) fn end_within(&mut self, kill_after_ms: u64, now: Clocks) {
         let clock = &mut self.order.clock;
         clock.since_term.get_or_insert(Elapsed { ms: 0, since_ms: Some(now.boot_ms) });
         clock.grace_ms = Some(clock.grace_ms.map_or(kill_after_ms, |ms| ms.min(kill_after_ms)));
     }
 
     /// Whether its ranks are to get a signal now, since its limit is near.
-    pub(super) fn is_warning_due(&self, boot_ms: u64) -> bool {
+    pub(in crate::core::controller) fn is_warning_due(&self, boot_ms: u64) -> bool {
         let clock = &self.order.clock;
         let limit = self.launch.batch.limit().zip(self.launch.batch.warning());
         let Some(((limit_ms, _), warning)) = limit else { return false };
@@ -116,7 +121,7 @@ impl JobRecord {
     }
 
     /// The signal that its ranks, and those of its steps, get just now since its limit is near.
-    pub(super) fn judge_warning(&mut self, boot_ms: u64) -> Option<u32> {
+    pub(in crate::core::controller) fn judge_warning(&mut self, boot_ms: u64) -> Option<u32> {
         let warning = self.launch.batch.warning().filter(|_| self.is_warning_due(boot_ms))?;
         self.order.clock.warned = true;
         self.signal(warning.signal);
@@ -125,7 +130,7 @@ impl JobRecord {
 
     /// Step of the limit at which its steps have had TERM, and its script has had time to see how they end:
     /// it gets TERM too.
-    pub(super) fn is_term_due(&self, boot_ms: u64) -> bool {
+    pub(in crate::core::controller) fn is_term_due(&self, boot_ms: u64) -> bool {
         let Some(since_term) = self.order.clock.since_term else { return false };
         self.launch.steps.allocation.is_some()
             && !self.is_ending()
@@ -135,7 +140,7 @@ impl JobRecord {
     }
 
     /// `true`: it has just reached its limit. Its steps, if it has any, get TERM before its script does.
-    pub(super) fn judge_limit(&mut self, boot_ms: u64, has_steps: bool) -> bool {
+    pub(in crate::core::controller) fn judge_limit(&mut self, boot_ms: u64, has_steps: bool) -> bool {
         if !self.is_past_limit(boot_ms) {
             if self.is_term_due(boot_ms) {
                 self.signal_end();
@@ -157,7 +162,7 @@ impl JobRecord {
     }
 
     /// The TERM of its end, before KILL.
-    pub(super) fn signal_end(&mut self) {
+    pub(in crate::core::controller) fn signal_end(&mut self) {
         self.signal(TERM);
         self.order.clock.term = Some(self.signals);
     }
@@ -166,8 +171,8 @@ impl JobRecord {
     fn record_limit(&mut self) {
         let launch = std::sync::Arc::clone(&self.launch);
         let Some((limit_ms, option)) = launch.batch.limit() else { return };
-        self.by_user = true;
-        self.record_status(TIMED_OUT);
+        self.end.mark_by_user();
+        self.end.record_status(TIMED_OUT);
         let limit = time_limit::text_ms(limit_ms);
         let cause = format!("it reached its time limit of {limit} ({option})");
         let line = format!("{cause}; the job is ended");

@@ -10,8 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use super::answers::Requester;
-use super::job::{JobRecord, Taking};
+use super::super::answers::Requester;
+use super::{JobRecord, Taking};
 use crate::members::{Members, NodeId};
 use crate::message::{Answer, Held, Hold, JobId, Launch, PartState, Phase, Run};
 
@@ -23,7 +23,7 @@ const DATA_BYTES_MAX: u64 = 8 << 20;
 impl JobRecord {
     /// A user wants a snapshot; none: the answer comes when it is there. A question that is asked again waits
     /// on.
-    pub(super) fn begin_snapshot(
+    pub(in crate::core::controller) fn begin_snapshot(
         &mut self,
         requester: Requester,
         (now_ms, wall_ms): (u64, u64),
@@ -48,7 +48,13 @@ impl JobRecord {
     }
 
     /// All ranks are to stand still for a snapshot.
-    pub(super) fn hold(&mut self, requesters: Vec<Requester>, data_bytes: u64, now_ms: u64, wall_ms: u64) {
+    pub(in crate::core::controller) fn hold(
+        &mut self,
+        requesters: Vec<Requester>,
+        data_bytes: u64,
+        now_ms: u64,
+        wall_ms: u64,
+    ) {
         // Above those of a controller before this one.
         let number = (wall_ms * 1000).max(self.last_hold + 1);
         self.last_hold = number;
@@ -57,7 +63,7 @@ impl JobRecord {
     }
 
     /// Judges what comes of a snapshot, when parts have said something or time has passed.
-    pub(super) fn judge_snapshot(
+    pub(in crate::core::controller) fn judge_snapshot(
         &mut self,
         states: &BTreeMap<NodeId, PartState>,
         members: &Members,
@@ -107,7 +113,11 @@ impl JobRecord {
             }
         };
         self.order.hold = None;
-        Some((self.taking.take()?.requesters, answer))
+        let requesters = self.taking.take()?.requesters;
+        if requesters.is_empty() {
+            self.stuck.handle_snapshot(&answer, self.last_hold, now_ms);
+        }
+        Some((requesters, answer))
     }
 }
 

@@ -10,14 +10,18 @@ use tutti_protocol::batch::{IDLE_SUSPENDED, OnIdle};
 use tutti_protocol::users::SuspendedBy;
 use tutti_protocol::wire::Report;
 
-use super::job::JobRecord;
+use super::JobRecord;
 use crate::core::clocks::Clocks;
 use crate::members::NodeId;
 use crate::message::{PartState, Run};
 
 impl JobRecord {
     /// The parts have said something. `true`: it has just been suspended for it.
-    pub(super) fn judge_idle(&mut self, states: Option<&BTreeMap<NodeId, PartState>>, now: Clocks) -> bool {
+    pub(in crate::core::controller) fn judge_idle(
+        &mut self,
+        states: Option<&BTreeMap<NodeId, PartState>>,
+        now: Clocks,
+    ) -> bool {
         let mut nodes = self.launch.nodes.iter();
         let is_idle = self.reported_started
             && nodes.all(|node| states.and_then(|states| states.get(node)).is_some_and(|part| part.idle));

@@ -9,7 +9,7 @@
 //! a part says that its ranks go on --> taken back
 //! ```
 //!
-//! That the parts are still is a hint (`node/starter/stuck.rs`), by which nobody is disturbed who does
+//! That the parts are still is a hint (`starter/stuck.rs`), by which nobody is disturbed who does
 //! anything; the snapshot, of one moment at which all ranks stand, says whether it is a deadlock. The starter
 //! of a job on one node has judged by itself, and said so. If a controller dies in between the next one
 //! learns the stillness from the parts and judges anew; an origin says the same line only once.
@@ -21,13 +21,10 @@ use tutti_protocol::users::SuspendedBy;
 use tutti_protocol::wire::{Report, Stalled};
 use tutti_snapshot::{DEADLOCK_ENDED, DeadlockNotice};
 
-use super::job::JobRecord;
+use super::JobRecord;
 use crate::core::clocks::Clocks;
 use crate::members::NodeId;
 use crate::message::{EndKind, PartState, Run};
-
-/// Lines that the controller says of this in the incarnation of a job, at most.
-const LINES_MAX: usize = 8;
 
 /// Deadlock that a starter has found by itself.
 fn notice(stalled: &Stalled) -> Option<DeadlockNotice> {
@@ -37,7 +34,7 @@ fn notice(stalled: &Stalled) -> Option<DeadlockNotice> {
 
 impl JobRecord {
     /// The parts have said something, or a snapshot has been had. `true`: it has just been suspended for it.
-    pub(super) fn judge_stall(
+    pub(in crate::core::controller) fn judge_stall(
         &mut self,
         states: Option<&BTreeMap<NodeId, PartState>>,
         (now_ms, now): (u64, Clocks),
@@ -46,8 +43,8 @@ impl JobRecord {
         if self.record_stall(nodes.iter().map(|node| states?.get(node)), now_ms) {
             self.hold(Vec::new(), 0, now_ms, now.wall_ms);
         }
-        if self.stuck.stall.has_terminated() && self.order.run != Run::Kill {
-            self.order.set_terminated(self.stuck.judged_hold);
+        if let Some(hold) = self.stuck.terminated().filter(|_| self.order.run != Run::Kill) {
+            self.order.set_terminated(hold);
         }
         self.report_stall();
         self.act_on_deadlock(now)
@@ -55,9 +52,7 @@ impl JobRecord {
 
     /// Once for each deadlock, what its user has chosen. `true`: it has just been suspended.
     fn act_on_deadlock(&mut self, now: Clocks) -> bool {
-        let is_new = self.stuck.deadlock().is_some() && !self.stuck.acted;
-        self.stuck.acted = self.stuck.deadlock().is_some();
-        if !is_new || self.is_ending() || self.order.run != Run::Go {
+        if !self.stuck.poll_deadlock() || self.is_ending() || self.order.run != Run::Go {
             return false;
         }
         match self.launch.batch.on_deadlock {
@@ -69,9 +64,9 @@ impl JobRecord {
             }
             OnDeadlock::End => {
                 self.report(Report::Warning("the job is ended (--on-deadlock end)".into()));
-                self.by_user = true;
+                self.end.mark_by_user();
                 let text = "its ranks waited for each other for ever (--on-deadlock end)";
-                self.record_cause(EndKind::Deadlock, text.into());
+                self.end.record_cause(EndKind::Deadlock, text.into());
                 self.end_by(None, DEADLOCKED);
                 false
             }
@@ -85,29 +80,21 @@ impl JobRecord {
         let all = all.filter(|_| judges).unwrap_or_default();
         let numbers: Vec<u64> = all.iter().map(|stalled| stalled.number).collect();
         let own = if let [alone] = all[..] { notice(alone) } else { None };
-        let (stuck, is_own) = (&mut self.stuck, own.is_some());
-        if stuck.stall.record(numbers, own) {
-            stuck.by_starter = is_own;
-        }
-        let asks = stuck.is_due(now_ms) && self.order.run == Run::Go && self.taking.is_none();
+        self.stuck.record(numbers, own);
+        let asks = self.stuck.is_due(now_ms) && self.order.run == Run::Go && self.taking.is_none();
         if asks {
-            stuck.stall.begin();
+            self.stuck.begin();
         }
         asks
     }
 
     /// The user is told what has changed, unless a starter tells him.
     fn report_stall(&mut self) {
-        let notice = self.stuck.deadlock().filter(|_| !self.stuck.by_starter);
-        let line = notice.map(|notice| notice.line.clone());
+        let line = self.stuck.untold().map(|notice| notice.line.clone());
         if self.launch.enrolled {
             self.order.stuck.clone_from(&line);
         }
-        if std::mem::replace(&mut self.stuck.reported, line.is_some()) == line.is_some() || self.is_ending() {
-            return;
-        }
-        self.stuck.lines += 1;
-        if self.stuck.lines > LINES_MAX {
+        if !self.stuck.poll_untold() || self.is_ending() || !self.stuck.take_line() {
             return;
         }
         self.report(Report::Warning(line.as_deref().unwrap_or(DEADLOCK_ENDED).to_owned()));
