@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,16 +11,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::SendFlags;
-use rustix::process::Pid;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::{OwnedReadHalf, SocketAddr};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
-use tutti_os::peer_pidfd;
-use tutti_os::session::Session;
-use tutti_os::stat::Stat;
-use tutti_protocol::job_numbers::JobNumbers;
 use tutti_protocol::users::refusal::put_answer;
 use tutti_protocol::version::RELEASE;
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Reattach};
@@ -31,10 +26,12 @@ use super::peer_users::PeerProcess;
 use super::quota::{ConnectionPermit, Debts};
 use super::receive::read_some;
 use super::tokens::{self, Asked};
-use super::{
-    ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, UserEvents, doors, random_number, starters,
-};
-use crate::message::{Answer, Request, STATE_BYTES_MAX, User};
+use super::{ClientId, Event, JobId, Shell, ShellEvent, ShellEvents, UserEvents, doors, starters};
+use crate::message::{Answer, Request, STATE_BYTES_MAX};
+
+mod peer;
+
+use peer::Peer;
 
 /// Sender of what is written to a user's program.
 pub(super) type Writer = mpsc::UnboundedSender<Vec<u8>>;
@@ -50,8 +47,6 @@ pub(super) struct Client {
     pub stopped: bool,
 }
 
-/// A process of a job is so far below its starter at most, to be found.
-const ANCESTORS_MAX: usize = 4096;
 /// Bytes that a program may send before its first request is whole: arguments and environment, which the
 /// kernel bounds too.
 const REQUEST_BYTES_MAX: usize = 8 << 20;
@@ -174,87 +169,6 @@ fn framed(answer: &Answer) -> Vec<u8> {
     let mut frame = Vec::new();
     put_answer(&mut frame, answer);
     frame
-}
-
-/// Program at the other end, as the kernel says.
-struct Peer {
-    user: User,
-    groups: Vec<u32>,
-    pid: Option<Pid>,
-    /// The same as it was when it was looked at.
-    process: Option<PeerProcess>,
-    /// Whether the process is seen from here, and was dead.
-    has_ended: bool,
-    /// Ours, whose cores its session has.
-    machine: Arc<str>,
-    /// The series of numbers of an on-demand daemon, which has jobs of one user.
-    numbers: Option<Arc<JobNumbers>>,
-    /// The starters of jobs here: number, and when it was started.
-    starters: Vec<(JobId, (u32, u64))>,
-}
-
-impl Peer {
-    /// Adds to a job what it has of its user's that he does not say himself.
-    fn vouch(&self, request: &mut Request, socket: BorrowedFd<'_>) -> Result<(), String> {
-        let may_be_step = matches!(request, Request::Run(_));
-        let (submit, runs_already) = match request {
-            Request::Run(submit) | Request::Submit(submit) => (submit, false),
-            Request::Enrol(submit) => (submit, true),
-            _ => return Ok(()),
-        };
-        submit.script.caller = None;
-        // Whose account it is was asked of the process that has connected.
-        if self.has_ended {
-            return Err("the process that has connected has ended".into());
-        }
-        if may_be_step {
-            submit.script.caller = self.job();
-        }
-        submit.groups = self.groups.clone();
-        submit.key = draw_number()?;
-        // An array has a number of its own, and one for each task.
-        let jobs = submit.batch.array().map_or(1, |array| array.tasks.len() as u64 + 1);
-        let reserved = submit.script.reserved.filter(|_| runs_already && self.numbers.is_none());
-        submit.script.reserved = reserved;
-        submit.job.number = self.number(submit.job.number.filter(|_| runs_already), jobs);
-        // It names the job's sockets and cgroups. That of one that runs already names nothing here.
-        if !runs_already {
-            submit.job.id = draw_number()?;
-        }
-        let session = (!runs_already).then(|| self.session(socket)).transpose();
-        let refused = |error| format!("cannot read the limits of the session: {error}");
-        submit.session = session.map_err(refused)?.map(Box::new);
-        Ok(())
-    }
-
-    /// The number of a job, or the first of so many, where the controller does not count alone. One that the
-    /// job has drawn itself counts if it is of the same series.
-    fn number(&self, drawn: Option<u64>, jobs: u64) -> Option<u64> {
-        let numbers = self.numbers.as_ref()?;
-        let is_own = self.user.uid == rustix::process::geteuid().as_raw();
-        drawn.filter(|_| is_own).or_else(|| numbers.draw(jobs).ok())
-    }
-
-    /// The job that its process is of: the nearest of its ancestors that is a starter. Starters adopt the
-    /// orphans below them, so nothing of a job has left them.
-    fn job(&self) -> Option<JobId> {
-        let mut pid = self.pid.filter(|_| !self.starters.is_empty())?;
-        for _ in 0..ANCESTORS_MAX {
-            let Stat { parent, since, .. } = Stat::of(pid)?;
-            let number = pid.as_raw_nonzero().get() as u32;
-            if let Some((job, _)) = self.starters.iter().find(|(_, starter)| *starter == (number, since)) {
-                return Some(*job);
-            }
-            pid = Pid::from_raw(parent)?;
-        }
-        None
-    }
-
-    fn session(&self, socket: BorrowedFd<'_>) -> io::Result<Session> {
-        let pid = self.pid.ok_or_else(|| io::Error::other("its process is in another pid namespace"))?;
-        let pidfd = peer_pidfd(socket, pid, self.user.uid)?;
-        Session::of(pid, pidfd.as_fd(), &self.machine)
-    }
 }
 
 async fn serve(
@@ -442,10 +356,6 @@ enum Heard {
     Answered(Answer),
 }
 
-fn draw_number() -> Result<u64, String> {
-    random_number().map_err(|error| format!("cannot draw random bytes: {error}"))
-}
-
 /// The program has closed its end.
 fn has_gone(reader: &OwnedReadHalf) -> bool {
     let stream: &UnixStream = reader.as_ref();
@@ -516,16 +426,6 @@ async fn read_first(
 mod tests {
     use super::*;
 
-    /// Request of `tutti submit`, with what it says of itself.
-    const SUBMISSION: &str = r#"{"Submit": {
-        "job": {"id": 7, "front_end": 0, "programs": [], "input": "None", "input_inherited": false, "terminal": null,
-                "pty": false, "binding": "None", "cores_per_rank": null, "no_oversubscribe": false, "part": null,
-                "debug": false},
-        "nodes": null, "per_node": null, "hosts": [], "environment": [], "directory": "/", "umask": 18,
-        "groups": [0], "key": 7, "session": {"limits": [], "nice": -20, "policy": 0, "io_priority": 0,
-        "oom_score_adjustment": -1000, "no_new_privileges": false, "bounding": 0, "cores": "0", "machine": "there"}
-    }}"#;
-
     #[test]
     fn words_of_a_request_are_counted_outside_of_texts() {
         for (json, words) in [
@@ -537,45 +437,5 @@ mod tests {
         ] {
             assert_eq!(words_of(json.as_bytes()), words, "{json}");
         }
-    }
-
-    #[test]
-    fn submission_has_key_groups_and_session_of_the_kernels_whatever_it_says() {
-        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let peer = Peer {
-            user: User::new(uid, gid),
-            groups: vec![5],
-            pid: Some(rustix::process::getpid()),
-            process: None,
-            has_ended: false,
-            machine: "here".into(),
-            numbers: None,
-            starters: Vec::new(),
-        };
-        let vouched = || {
-            let mut request = serde_json::from_str(SUBMISSION).unwrap();
-            peer.vouch(&mut request, one.as_fd()).unwrap();
-            match request {
-                Request::Submit(submit) => submit,
-                _ => unreachable!("it is a submission"),
-            }
-        };
-        let jobs: Vec<_> = (0..64).map(|_| vouched()).collect();
-        for job in &jobs {
-            let session = job.session.as_ref().expect("the kernel knows it");
-            assert_eq!((&job.groups, session.limits.len(), &*session.machine), (&vec![5], 16, "here"));
-        }
-        // Whatever is made of the ids of two jobs: half of the bits of their keys differ, and which ones
-        // nobody can say.
-        let (mut ever, mut always) = (0, u64::MAX);
-        for pair in jobs.windows(2) {
-            let differ = pair[0].key ^ pair[1].key;
-            (ever, always) = (ever | differ, always & differ);
-            assert!(
-                ![pair[0].job.id, 7].contains(&pair[0].key) && pair[0].key != pair[0].job.id.rotate_left(17)
-            );
-        }
-        assert_eq!((ever, always), (u64::MAX, 0));
     }
 }
