@@ -70,6 +70,26 @@ static void check(uint64_t *words, uint64_t *right, int count, int from, uint64_
         wrong("a message is damaged", words, from, due);
 }
 
+/* Starts the messages of a round, one after the other to each rank; "kinds": by both modes, long ones with a tag of their own. How many. */
+static int start_sends(uint64_t sent, int tag, int kinds, uint64_t *out, MPI_Request *sends)
+{
+    int count = 0;
+    for (int piece = 0; piece < PER_ROUND; piece++) {
+        for (int to = 0; to < ranks; to++) {
+            if (to == me)
+                continue;
+            uint64_t *words = out + (size_t)count * WORDS_MAX * 2;
+            int length = compose(words, me, to, sent + (uint64_t)piece);
+            int own = kinds && length * 8 > LONG_BYTES ? tag + LONG_TAG : tag;
+            if (kinds && piece % 2 != 0)
+                MPI_Issend(words, length, MPI_UINT64_T, to, own, MPI_COMM_WORLD, &sends[count++]);
+            else
+                MPI_Isend(words, length, MPI_UINT64_T, to, own, MPI_COMM_WORLD, &sends[count++]);
+        }
+    }
+    return count;
+}
+
 /* Receives, then messages: what has come to each receive is right, and nothing came to the one that nobody sends to. */
 static void round_first(uint64_t sent, uint64_t *out, uint64_t *into, uint64_t *right, MPI_Request *requests)
 {
@@ -90,20 +110,7 @@ static void round_first(uint64_t sent, uint64_t *out, uint64_t *into, uint64_t *
     nothing[0] = ~stamp;
     MPI_Irecv(nothing, WORDS_MAX, MPI_UINT64_T, next, NEVER_TAG, MPI_COMM_WORLD, &never);
     MPI_Barrier(MPI_COMM_WORLD);
-    count = 0;
-    for (int piece = 0; piece < PER_ROUND; piece++) {
-        for (int to = 0; to < ranks; to++) {
-            if (to == me)
-                continue;
-            uint64_t *words = out + (size_t)count * WORDS_MAX * 2;
-            int length = compose(words, me, to, sent + (uint64_t)piece);
-            int kind = length * 8 > LONG_BYTES ? LONG_TAG : 0;
-            if (piece % 2 == 0)
-                MPI_Isend(words, length, MPI_UINT64_T, to, tag + kind, MPI_COMM_WORLD, &sends[count++]);
-            else
-                MPI_Issend(words, length, MPI_UINT64_T, to, tag + kind, MPI_COMM_WORLD, &sends[count++]);
-        }
-    }
+    start_sends(sent, tag, 1, out, sends);
     MPI_Cancel(&never);
     count = 0;
     for (int piece = 0; piece < PER_ROUND; piece++) {
@@ -153,16 +160,7 @@ int main(int argc, char **argv)
             continue;
         }
         /* Those of a rank that is ahead are not taken in place of what others wait for. */
-        int count = 0, tag = (int)(sent / PER_ROUND % 1000);
-        for (int piece = 0; piece < PER_ROUND; piece++) {
-            for (int to = 0; to < ranks; to++) {
-                if (to == me)
-                    continue;
-                uint64_t *words = out + (size_t)count * WORDS_MAX * 2;
-                int length = compose(words, me, to, sent + (uint64_t)piece);
-                MPI_Isend(words, length, MPI_UINT64_T, to, tag, MPI_COMM_WORLD, &requests[count++]);
-            }
-        }
+        int tag = (int)(sent / PER_ROUND % 1000), count = start_sends(sent, tag, 0, out, requests);
         for (int i = 0; i < count; i++) {
             MPI_Status status;
             int length;

@@ -230,42 +230,35 @@ fn stoppers(starters: &[u32], user: u32, worker: &Worker) -> Option<Vec<Stopper>
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
     use std::sync::Arc;
 
     use tutti_os::cgroup::JobGroup;
+    use tutti_testkit::Scratch;
 
     use super::*;
 
     /// A folder that looks like a cgroup, until it is dropped.
-    struct Folder(PathBuf);
+    struct Folder(Scratch);
 
     impl Folder {
         fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("tutti-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&path).unwrap();
+            let folder = Scratch::new(name);
             for file in ["cgroup.freeze", "cgroup.events"] {
-                std::fs::write(path.join(file), "frozen 0\n").unwrap();
+                std::fs::write(folder.path().join(file), "frozen 0\n").unwrap();
             }
-            Folder(path)
+            Folder(folder)
         }
 
         fn group(&self) -> Arc<JobGroup> {
-            Arc::new(JobGroup::new(std::fs::File::open(&self.0).unwrap().into()).unwrap())
+            Arc::new(JobGroup::new(std::fs::File::open(self.0.path()).unwrap().into()).unwrap())
         }
 
         fn say_frozen(&self) {
-            std::fs::write(self.0.join("cgroup.events"), "frozen 1\n").unwrap();
+            std::fs::write(self.0.path().join("cgroup.events"), "frozen 1\n").unwrap();
         }
 
         fn frozen_byte(&self) -> u8 {
-            std::fs::read(self.0.join("cgroup.freeze")).unwrap()[0]
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
+            std::fs::read(self.0.path().join("cgroup.freeze")).unwrap()[0]
         }
     }
 
