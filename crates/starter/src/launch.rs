@@ -4,20 +4,15 @@
 //! Every resource is acquired before the first fork ([`prepare`], then [`launch`]). So a job that does not
 //! fit is refused in one line, and nothing of it has run on any node.
 
-use std::ffi::{CString, OsString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
-use tutti_shm::board::{self, Board, JobLine, Node};
-use tutti_shm::daemon_page::DaemonPage;
 use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX, Layout, SPARE_RANKS};
 use tutti_shm::numbers::share_of_later;
 use tutti_shm::peers::Peers;
-use tutti_shm::phases::{self, Agreement, PhasesPage};
 use tutti_shm::segment::Segment;
 use tutti_shm::spawn::Spawned;
 use tutti_transport::udp;
@@ -26,17 +21,16 @@ use crate::binding::Machine;
 use crate::environment::{Prepared, variables};
 use crate::foreign::Foreign;
 use crate::keeper::Keeper;
+use crate::pages::{Pages, PagesError};
 use crate::parts::Parts;
 use crate::pmi::Pmi;
 use crate::pmix::{self, Pmix};
 use crate::ranks::{Origin, Ranks};
-use crate::readiness::now_ns;
 use crate::spawning::SpawnedRank;
 use crate::tickets::Tickets;
 use tutti_os::Child;
 use tutti_os::cgroup::{self, Cgroup, Entrance};
-use tutti_protocol::paths;
-use tutti_protocol::wire::{Adopted, Job, MemoryLimit, Program, Reached, SharedSlots};
+use tutti_protocol::wire::{Adopted, Job, MemoryLimit, Program, Reached};
 
 mod error;
 mod streams;
@@ -122,14 +116,8 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     let numbers = parts.segment.as_ref().map(|segment| *segment.layout().numbers());
     let numbers = numbers.expect("the segment has just been made");
     parts.streams.set_label(job.label);
-    let page = DaemonPage::create().map_err(failed("make the page of the job's turns"))?;
-    let reading = page.reading_end().map_err(failed("open the page of the job's turns"))?;
-    parts.page = Some((page, reading));
-    if let Some(SharedSlots { lease_ns, yield_min_ns, weight }) = job.shared_slots {
-        let page = PhasesPage::create(Agreement { lease_ns, yield_min_ns, weight });
-        parts.phases = Some(page.map_err(failed("make the page of the job's phases"))?);
-    }
-    parts.board = board(&job, machine.usable as u64);
+    let pages = Pages::create(&job, machine.usable as u64);
+    parts.pages = pages.map_err(|PagesError { action, source }| failed(action)(source))?;
     parts.ranks = Ranks::of(numbers);
     let tickets =
         Tickets::create(&job.name(), numbers, ranks as usize).map_err(failed("open the job's socket"))?;
@@ -279,41 +267,6 @@ fn adopt(adopted: &Adopted, parts: &mut Parts) -> io::Result<()> {
     Ok(())
 }
 
-/// The board of this job alone, written once: a node with a daemon has a better one.
-fn board(job: &Job, cores: u64) -> Option<(JobLine, OwnedFd)> {
-    let board = Board::create(board::OF_STARTER, 0).ok()?;
-    let reading = board.reading_end().ok()?;
-    let (mut nodes, mut jobs) = board.split();
-    let (now_ns, node) = (now_ns(), job.node() as usize);
-    let line = Node { updated_ns: now_ns, state: board::NODE_UP, cores, jobs: 1, ..Node::default() };
-    nodes.write(node, &line);
-    nodes.publish(node as u64, node as u64 + 1, now_ns);
-    let local = job.local_ranks();
-    Some((jobs.begin(job.id, local.end - local.start, now_ns)?, reading))
-}
-
-/// Where a rank finds the board.
-fn board_variable(job: &Job, file: Option<RawFd>) -> Option<CString> {
-    let daemon = job
-        .daemon
-        .as_ref()
-        .map(|daemon| OsString::from(&daemon.socket).into())
-        // The one that the user has named takes the job in, too.
-        .or_else(|| paths::is_named().then(paths::socket))
-        .unwrap_or_else(|| paths::of_node().join(paths::SOCKET));
-    let mut value = OsString::from(format!("{}=", board::VARIABLE));
-    value.push(paths::board(&daemon));
-    if let Some(file) = file {
-        value.push(format!(":/proc/{}/fd/{file}", std::process::id()));
-    }
-    CString::new(value.into_vec()).ok()
-}
-
-/// Where a rank finds the page of the job's phases and its bell.
-fn phases_variable([page, bell]: [RawFd; 2]) -> Option<CString> {
-    CString::new(format!("{}={page}:{bell}", phases::VARIABLE)).ok()
-}
-
 /// Starts those of the ranks that other ranks have asked for that are of this node, in that group of PMI, if
 /// any; their places and tickets are there. Gives the pipe on which they report that they could not become
 /// their programs.
@@ -403,11 +356,10 @@ fn start_rank(
     let pmi_end = pmi_end.transpose().map_err(failed("open a socket for PMI"))?;
     let mut own = variables(job, index, &ticket, pmi_end.as_ref().map(AsRawFd::as_raw_fd), spawned);
     own.extend(pmix.iter().flat_map(|pmix| pmix.variables(index)).cloned());
-    own.extend(board_variable(job, parts.board.as_ref().map(|(_, file)| file.as_raw_fd())));
+    own.extend(parts.pages.board_variable(job));
     let mut kept: Vec<_> = pmi_end.iter().map(AsFd::as_fd).collect();
-    if let Some(page) = &parts.phases {
-        let ends = page.kept();
-        own.extend(phases_variable(ends.map(|end| end.as_raw_fd())));
+    if let Some((ends, variable)) = parts.pages.slots() {
+        own.extend(variable);
         kept.extend(ends);
     }
     let cores = ready.sets.get(index as usize).and_then(Option::as_ref);

@@ -39,6 +39,7 @@ pub mod launch;
 pub mod memory_watch;
 pub mod origin;
 pub mod output;
+pub mod pages;
 pub mod parts;
 pub mod pmi;
 pub mod pmix;

@@ -5,10 +5,7 @@ use std::os::fd::OwnedFd;
 
 use tutti_os::cgroup::Cgroup;
 use tutti_protocol::wire::MemoryLimit;
-use tutti_shm::board::JobLine;
-use tutti_shm::daemon_page::DaemonPage;
 use tutti_shm::peers::Peers;
-use tutti_shm::phases::PhasesPage;
 use tutti_shm::segment::Segment;
 
 use crate::connections::Connections;
@@ -17,6 +14,7 @@ use crate::foreign::Foreign;
 use crate::input::Inputs;
 use crate::keeper::Keeper;
 use crate::output::Streams;
+use crate::pages::Pages;
 use crate::ranks::Ranks;
 use crate::regions::Regions;
 use crate::spawning::Spawning;
@@ -41,12 +39,8 @@ pub struct Parts {
     pub terminal: Option<(OwnedFd, OwnedFd)>,
     /// The shared segment.
     pub segment: Option<Segment>,
-    /// The daemon page, and the same file as the ranks get it.
-    pub page: Option<(DaemonPage, OwnedFd)>,
-    /// The page of its phases, if it shares parallel slots.
-    pub phases: Option<PhasesPage>,
-    /// The board of this job, for a node without a daemon: its line, and the same file for reading.
-    pub board: Option<(JobLine, OwnedFd)>,
+    /// Pages from which ranks read how the job stands.
+    pub pages: Pages,
     /// In a job on several nodes the sockets of the ranks of this one. They stay open until the job ends:
     /// sending to a rank that has left is no error of the sender's.
     pub sockets: Vec<OwnedFd>,

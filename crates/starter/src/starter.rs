@@ -16,7 +16,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::process::{DumpableBehavior, Signal};
-use tutti_shm::daemon_page;
 
 use crate::environment::wants_counters;
 use crate::launch::{self, Launched, Ready};
@@ -122,7 +121,6 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         sent: 0,
         signals,
         frozen: false,
-        frozen_page: daemon_page::Hold::default(),
         suspended: false,
         owes_continue: false,
         hold: None,
@@ -183,8 +181,6 @@ struct Starter {
     sent: usize,
     signals: Signals,
     frozen: bool,
-    /// How the ranks learn of that.
-    frozen_page: daemon_page::Hold,
     /// A user has suspended the job.
     suspended: bool,
     /// A user has resumed the job while a snapshot had it frozen: rank 0 still gets SIGCONT.

@@ -150,13 +150,13 @@ impl Starter {
                 self.parts.tickets.iter_mut().for_each(|tickets| tickets.handle_listener(now_ns()))
             }
             Source::Pending(index) => {
-                let Parts { tickets, segment, page, peers, sockets, .. } = &mut self.parts;
-                if let (Some(tickets), Some(segment), Some((_, page))) = (tickets, segment, page) {
+                let Parts { tickets, segment, pages, peers, sockets, .. } = &mut self.parts;
+                if let (Some(tickets), Some(segment), Some(page)) = (tickets, segment, pages.turns_end()) {
                     let network = peers.as_ref().map(|(table, _)| (table.as_fd(), &sockets[..]));
                     let name = |rank: u32, pid: Pid| {
                         segment.name(rank as usize, pid.as_raw_nonzero().get().cast_unsigned());
                     };
-                    let (segment, page) = (segment.descriptor(), page.as_fd());
+                    let segment = segment.descriptor();
                     let reply = AttachReply { segment, page, network };
                     if let Some(event) = tickets.handle_pending(index, &reply, name) {
                         self.handle_event(event);
@@ -179,9 +179,7 @@ impl Starter {
 
     /// Frees what a dead rank had of the parallel slots.
     fn end_phases(&self, rank: u32) {
-        if let Some(page) = &self.parts.phases {
-            self.parts.ranks.pid_of(rank).into_iter().for_each(|pid| page.end(pid));
-        }
+        self.parts.ranks.pid_of(rank).into_iter().for_each(|pid| self.parts.pages.end_phases(pid));
     }
 
     pub(super) fn handle_death(&mut self, source: Source) {

@@ -135,8 +135,8 @@ impl Starter {
         if parts.cgroup.as_ref().and_then(Cgroup::is_frozen) == Some(true) {
             return None;
         }
-        let frozen_ns = parts.page.as_ref().map_or(0, |(page, _)| page.turns().frozen_ns_total);
-        let shares = parts.phases.as_ref().is_some_and(|phases| phases.has_request());
+        let frozen_ns = parts.pages.past_turns_ns();
+        let shares = parts.pages.has_slot_request();
         let mut sample = Sample { at_ns: now_ns(), frozen_ns, ticks: BTreeMap::new(), is_busy: shares };
         let Some(found) = descendants::some_of(getpid(), PROCESSES_MAX) else {
             return Some(Sample { is_busy: true, ..sample });

@@ -1,7 +1,5 @@
 //! Handling of the PMIx server by the starter ([`crate::pmix`]).
 
-use std::os::fd::AsFd;
-
 use rustix::process::Pid;
 
 use super::Starter;
@@ -13,7 +11,6 @@ use crate::pmix::{Pmix, PmixEvent};
 use crate::readiness::now_ns;
 use tutti_pmix::wire::Command;
 use tutti_protocol::wire::{Job, Library};
-use tutti_shm::daemon_page::Page;
 
 /// Bytes that the server of this node has to tell the others and has not told yet, at most.
 const WORDS_BYTES_MAX: usize = 64 << 20;
@@ -99,8 +96,7 @@ impl Starter {
     }
 
     fn tell_frozen(&mut self) {
-        let page = self.parts.page.as_ref().and_then(|(_, page)| Page::read(page.as_fd()).ok());
-        let ns = page.map_or(0, |page| page.frozen_ns(now_ns()));
+        let ns = self.parts.pages.frozen_ns();
         self.run_pmix(|pmix| {
             pmix.tell_frozen(ns);
             Vec::new()

@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use tutti_shm::daemon_page;
-use tutti_shm::phases::PhasesPage;
 
 use super::Starter;
 use crate::readiness::now_ns;
@@ -88,8 +86,7 @@ impl Starter {
 
     /// A daemon is gone: its turns are over.
     pub(super) fn end_turn(&mut self) {
-        self.parts.page.iter().for_each(|(page, _)| page.settle(now_ns()));
-        self.parts.phases.iter().for_each(PhasesPage::settle);
+        self.parts.pages.end_turn();
         match &self.parts.cgroup {
             Some(cgroup) => cgroup.thaw_outer(),
             None if self.frozen => {}
@@ -115,13 +112,7 @@ impl Starter {
             return;
         }
         self.frozen = frozen;
-        if let Some((page, _)) = &self.parts.page {
-            let update = if frozen { daemon_page::Hold::begin } else { daemon_page::Hold::end };
-            update(&mut self.frozen_page, page, now_ns());
-        }
-        if let Some((line, _)) = &mut self.parts.board {
-            if frozen { line.freeze(now_ns()) } else { line.thaw(now_ns()) }
-        }
+        self.parts.pages.set_suspended(frozen);
         let by_cgroup = self.parts.cgroup.as_ref().is_some_and(|cgroup| cgroup.freeze(frozen));
         if !by_cgroup {
             descendants::signal_all(self.server(), if frozen { Signal::STOP } else { Signal::CONT });
