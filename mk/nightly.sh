@@ -120,7 +120,7 @@ part_loom() {
     return $status
 }
 part_fuzz() {
-    local targets=5
+    local targets=7
     within $(($1 + 1800)) "${MAKE:-make}" --no-print-directory fuzz FUZZ_SECONDS=$(($1 / targets))
     local status=$? found
     result[$part]="$(($1 / targets)) s a target"

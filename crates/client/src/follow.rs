@@ -65,17 +65,7 @@ impl Follower {
                 return Ok(answers);
             }
         }
-        let mut settings = self.picture.settings().to_vec();
-        settings.retain(gather::is_limit);
-        Ok(Answers {
-            daemon: true,
-            jobs: self.picture.jobs().cloned().collect(),
-            nodes: self.picture.nodes().cloned().collect(),
-            prices: self.picture.prices(),
-            settings,
-            others: others::jobs(),
-            at_ms: now_ms(),
-        })
+        Ok(Answers { others: others::jobs(), at_ms: now_ms(), ..Answers::of(&self.picture) })
     }
 
     /// Asks for what has changed, and takes it; none: there is no daemon. `true`: something is different.

@@ -12,9 +12,10 @@ mod shares;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::filter::Filter;
-use crate::{states, users};
+use crate::{gather, states, users};
 use tutti_protocol::public::PublicRow;
 use tutti_protocol::settings::Setting;
+use tutti_protocol::users::watch::Picture;
 use tutti_protocol::users::{self as reported, JobRow, JobState, NodeRow, Prices, SuspendedBy};
 use tutti_sched::NodeId;
 use tutti_sched::shares::Standing;
@@ -39,6 +40,22 @@ pub struct Answers {
     pub prices: Prices,
     /// Configuration.
     pub settings: Vec<Setting>,
+}
+
+impl Answers {
+    /// Answers of a daemon that is followed; moment and jobs of others are the caller's.
+    #[must_use]
+    pub fn of(picture: &Picture) -> Self {
+        let settings = picture.settings().iter().filter(|setting| gather::is_limit(setting)).cloned();
+        Answers {
+            daemon: true,
+            jobs: picture.jobs().cloned().collect(),
+            nodes: picture.nodes().cloned().collect(),
+            prices: picture.prices(),
+            settings: settings.collect(),
+            ..Answers::default()
+        }
+    }
 }
 
 /// A job by its daemon: one's own, or that of a user.

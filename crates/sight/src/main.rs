@@ -48,9 +48,17 @@ use server::Site;
 use tutti_client::report::Answers;
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
+#[path = "../fuzz/targets/readers.rs"]
+mod readers;
+#[cfg(test)]
 #[path = "../../client/src/report/samples.rs"]
 #[allow(dead_code, reason = "the other half is for tests of the reports")]
 mod samples;
+#[cfg(test)]
+#[path = "../fuzz/targets/seeds.rs"]
+mod seeds;
 
 /// Exit status where the configuration or the command line is wrong.
 const WRONG_CONFIGURATION: u8 = 2;

@@ -31,7 +31,8 @@ pub fn tail(access: &Access, job: u64, token: &str) -> Result<String, String> {
     Ok(shown(&bytes[from..]))
 }
 
-fn shown(bytes: &[u8]) -> String {
+/// Text of these bytes, with lines and tabs, without what deceives a reader.
+pub fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -30,9 +30,17 @@ use tutti_client::report::{Before, Report};
 use tutti_client::{gather, requests};
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
+#[path = "../fuzz/targets/readers.rs"]
+mod readers;
+#[cfg(test)]
 #[path = "../../client/src/report/samples.rs"]
 #[allow(dead_code, reason = "its other half is for tests of the reports")]
 mod samples;
+#[cfg(test)]
+#[path = "../fuzz/targets/seeds.rs"]
+mod seeds;
 
 #[derive(Debug, Parser)]
 #[command(name = "tutti top", about = "Nodes, jobs and users, live")]

@@ -3,6 +3,8 @@
 //! Text of others is escaped ([`tutti_os::stderr::escape_control`]); where the terminal has no UTF-8 what is
 //! not ASCII is a question mark.
 
+// By its path, so that a fuzz target can take this file in.
+#[path = "screen/layout.rs"]
 pub(crate) mod layout;
 
 use ratatui::buffer::Buffer;

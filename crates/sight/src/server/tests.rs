@@ -190,6 +190,50 @@ fn page_survives_requests_that_are_nearly_right() {
     });
 }
 
+/// Questions to the history by their part behind the `?`: refused with one line, or answered.
+#[test]
+fn page_answers_each_question_that_can_be_read() {
+    let scratch = tutti_testkit::Scratch::new("page-questions");
+    let bounds = history::Bounds { keep_ms: i64::MAX, day_bytes: 1 << 20 };
+    let mut kept = history::History::open(scratch.path(), bounds);
+    let answers = samples::answers(1_000_000_000_000, [0, 0]);
+    let report = Report::new(&answers, &Default::default(), &tutti_client::filter::Filter::default());
+    let entry = history::Entry {
+        now_ms: 1_000_000_000_000,
+        pause_ms: 1000,
+        events: &[],
+        position: None,
+        is_lost: false,
+        report: Some(&report),
+    };
+    assert!(kept.record(&entry));
+    let samples: Vec<Vec<u8>> = [
+        "since_ms=1000000000000&until_ms=1000000007200&limit=10",
+        "since_ms=-9223372036854775808&until_ms=9223372036854775807",
+        "uid=0,7,1000&state=waiting,running,over",
+        "name=a,b%5C%2Cc,%C3%A4+x&behind_ms=9223372036854775807&behind_job=-1",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec();
+    let mut answered = 0_u64;
+    tutti_testkit::nearly::read_frames(&samples, |bytes| {
+        let target = [b"/api/history?", bytes].concat();
+        let Ok(uri) = axum::http::Uri::try_from(target) else { return };
+        let Ok(Query(asked)) = Query::<Asked>::try_from_uri(&uri) else { return };
+        let (span, limit) = (asked.span(), asked.limit.unwrap_or(JOBS_LIMIT));
+        assert!(span.from_ms <= span.until_ms);
+        let Ok(meant) = asked.meant() else { return };
+        assert!(meant.uids.len().max(meant.names.len()).max(meant.states.len()) <= MEANT_MAX);
+        answered += 1;
+        // Each opens the database: not all of them.
+        if answered % 20 == 0 {
+            read::jobs(scratch.path(), span, &meant, limit).expect("an answer");
+            read::timeline(scratch.path(), span).expect("an answer");
+        }
+    });
+    assert!(answered > 0);
+}
+
 #[test]
 fn page_gives_no_file_and_no_job_by_tricks_with_paths() {
     let server = Server::start(Access::Open, HEAD_TIME);
