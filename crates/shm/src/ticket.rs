@@ -32,6 +32,9 @@ pub const SIZE_VARIABLE: &str = "TUTTI_SIZE";
 /// Environment variable with the number of this node, where several nodes of the job share a machine.
 pub const VIRTUAL_NODE_VARIABLE: &str = "TUTTI_VIRTUAL_NODE";
 
+/// Environment variable with the name of this node, where a daemon has started the job.
+pub const NODE_VARIABLE: &str = "TUTTI_NODE";
+
 /// Environment variable that names the initial error handler (`-initial-errhandler` of mpiexec), if one was
 /// asked for.
 pub const INITIAL_HANDLER_VARIABLE: &str = "TUTTI_INITIAL_ERRHANDLER";

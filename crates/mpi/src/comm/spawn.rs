@@ -10,7 +10,7 @@
 //! A new rank is no peer of the others until they meet it ([`Progress::meet_new_ranks`]): in a wait, or when
 //! they learn of a group that it may be in.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,7 @@ use std::rc::Rc;
 use core::ffi::c_int;
 
 use tutti_shm::spawn::{Answer, Program, Request, Spawned};
+use tutti_shm::ticket::NODE_VARIABLE;
 
 use super::agreement::Meeting;
 use super::open_ports::Connection;
@@ -274,7 +275,7 @@ impl Wish {
     fn program(&self, ranks: u32, is_whole: bool) -> Result<Program> {
         let refused = |text: String| Err(Error::new(MPI_ERR_SPAWN, text));
         let host = self.hints.get(b"host").map_or(Vec::new(), host_for_starter);
-        if is_whole && !host.is_empty() && host != LOCAL_NAMES[0] {
+        if is_whole && !host.is_empty() && host != LOCAL_NAMES[0] && host != name_of_only_node() {
             return refused(format!("host {} is not this node, the only one of the job", quoted(&host)));
         }
         let wanted = self.hints.get(b"wdir").map_or(Path::new(""), |wdir| Path::new(OsStr::from_bytes(wdir)));
@@ -323,6 +324,12 @@ fn is_this_host(host: &[u8]) -> bool {
     let own = info::host_name().unwrap_or_default();
     let short = |name: &[u8]| name.split(|byte| *byte == b'.').next().unwrap_or_default().to_vec();
     LOCAL_NAMES.contains(&host) || own == host || short(&own) == short(host)
+}
+
+/// The name of the node of a job on one node: what the daemon calls it, else what nodes without names are
+/// called.
+fn name_of_only_node() -> Vec<u8> {
+    std::env::var_os(NODE_VARIABLE).map_or_else(|| b"node0".to_vec(), OsString::into_vec)
 }
 
 /// The largest number of a list such as `1,2:8,10:20:5` that is not above `most`, 0 if all are; none if it is

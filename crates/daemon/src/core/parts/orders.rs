@@ -1,6 +1,7 @@
 //! Frames of a starter's wire for what an order says: only what the starter does not know yet.
 
 use tutti_protocol::wire::{self, Kind, Part as WirePart, Report};
+use tutti_shm::ticket::NODE_VARIABLE;
 
 use super::reports::job_memory;
 use super::{Part, Parts};
@@ -52,6 +53,10 @@ impl Parts {
         });
         let mut job = wire::Job { part, memory, shared_slots, input_inherited: false, ..launch.job.clone() };
         gpus::set_variable(local, launch, &mut job);
+        if let Some(node) = launch.nodes.get(index) {
+            let name = (NODE_VARIABLE.into(), members.name(*node).as_str().into());
+            job.programs.iter_mut().for_each(|program| program.variables.push(name.clone()));
+        }
         job
     }
 }
