@@ -12,18 +12,25 @@ extern "C" {
 #define TUTTI_ERR_START (-50) /* a successor could not be started */
 
 /* Lets ranks move; all ranks of MPI_COMM_WORLD call it together. A rank that wishes to move names a node of its job, by the name that
- * `tutti nodes` shows ("localhost": its own), and gives its state, of any length. One that stays gives NULL and no bytes. Any number may
- * move at once.
+ * `tutti nodes` shows, and gives its state, of any length. One that stays gives NULL and no bytes. Any number may move at once. A rank may
+ * name its own node, also as "localhost": its successor is another process there.
  *
  * For each rank that moves a successor is started on that node: the same program with the same arguments. It has the rank in
  * MPI_COMM_WORLD from its MPI_Init on, finds the state by tutti_moved, and receives what has been sent to the rank and was not received,
  * in order. The process that moves ends here, with status 0, as by MPI_Finalize and exit. The others go on with the number of ranks that
- * have moved; 0: none wished to. MPI_COMM_WORLD is the same communicator, its ranks are the same.
+ * have moved; 0: none wished to.
  *
- * Nobody moves, all is as before, and all ranks get the same error, when a rank has what cannot move (TUTTI_ERR_BUSY): a communicator
- * besides MPI_COMM_WORLD and MPI_COMM_SELF, a group, a window, a file, a session, a port, a request, a message taken by MPI_Mprobe, an open
- * region or queue, invocations, OpenSHMEM, shared memory, MPI_THREAD_MULTIPLE, the checker; or when a successor could not be started
- * (TUTTI_ERR_START): there is no such node, no room (mpiexec --universe N), or no such program there. tutti_move_refusal says which. */
+ * All communicators of ranks of MPI_COMM_WORLD go on: their ranks are the same, and messages that wait in them are received later. So do
+ * groups and datatypes. In the successor their handles are the same: keep an MPI_Comm, MPI_Group or MPI_Datatype in the state and use it.
+ * A communicator has its topology, name, hints and error handler there, a datatype its name, and is committed if it was. What is an address
+ * in the process that moves stays behind: attributes and their keys, error handlers and operations that the program has made (it has
+ * the initial error handler instead), attached buffers, info objects.
+ *
+ * Nobody moves, all is as before, and all ranks get the same error, when a rank has what cannot move (TUTTI_ERR_BUSY): a communicator with
+ * processes that are not in MPI_COMM_WORLD, a window, a file, a session, a port, a request, persistent or not, a message taken by
+ * MPI_Mprobe, an open region or queue, invocations, OpenSHMEM, shared memory, MPI_THREAD_MULTIPLE, the checker; or when a successor could
+ * not be started (TUTTI_ERR_START): there is no such node, no room (mpiexec --universe N), or no such program there. tutti_move_refusal
+ * says which. */
 int tutti_move(const char *node, const void *state, size_t bytes);
 
 /* The state that this process has got from the one whose rank it has taken, valid until it ends, and its length unless `bytes` is NULL. NULL:

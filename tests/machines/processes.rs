@@ -1,5 +1,6 @@
 //! New processes, ports and published names between machines.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tutti_testkit::lab::{Lab, Terms};
@@ -48,23 +49,46 @@ fn machines_worker_moves_itself_from_node_to_node_and_loses_no_message() {
     assert!(ran.stdout.ends_with(&moved(3)) || ran.stdout.ends_with(&moved(2)), "{ran}");
 }
 
-/// Ranks of a job on three machines whose cables lose frames, so many moves.
-fn move_ranks_of_a_world(name: &str, moves: u32, limit: Duration) {
-    let terms = Terms::default().loss(1.0).seed(tutti_testkit::seed());
-    let plan = Lab::plan(3).cables(terms);
-    let Some(machines) = Machines::up_by(name, &plan, &["--lost-after", "20"]) else { return };
-    let program = machines.compile_by("mpicc", &["-ltutti"], "tests/processes/programs/moves.c");
-    let mut command = machines.launch(3, 3);
-    command.args(["--universe", "12"]).arg(&program).args(["ring", &moves.to_string(), "3"]);
-    let ran = run(&mut command, limit).expect_success();
-    assert_eq!((&*ran.stdout, &*ran.stderr), ("moves are right\n", ""), "{ran}");
+/// Jobs with ranks that move, on three machines whose cables lose 1 % of the frames.
+struct Moves {
+    machines: Machines,
+    program: PathBuf,
+}
+
+impl Moves {
+    fn up(name: &str) -> Option<Self> {
+        let terms = Terms::default().loss(1.0).seed(tutti_testkit::seed());
+        let plan = Lab::plan(3).cables(terms);
+        let machines = Machines::up_by(name, &plan, &["--lost-after", "20"])?;
+        let program = machines.compile_by("mpicc", &["-ltutti"], "tests/processes/programs/moves.c");
+        Some(Moves { machines, program })
+    }
+
+    #[track_caller]
+    fn pass(&self, (nodes, ranks): (u32, u32), words: &[&str], limit: Duration) {
+        let mut command = self.machines.launch(nodes, ranks);
+        command.args(["--universe", "16"]).arg(&self.program).args(words);
+        let ran = run(&mut command, limit).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("moves are right\n", ""), "{words:?}: {ran}");
+    }
 }
 
 /// Each rank of MPI_COMM_WORLD moves from node to node, and no message is lost, doubled or out of order.
 // Paper: C24
 #[test]
 fn machines_ranks_of_a_world_move_from_node_to_node_and_lose_no_message() {
-    move_ranks_of_a_world("moves", 18, LIMIT * 2);
+    let Some(moves) = Moves::up("moves") else { return };
+    moves.pass((3, 3), &["ring", "18", "3"], LIMIT * 2);
+    // The only node of a job has its name, too.
+    moves.pass((1, 2), &["ring", "2", "0"], LIMIT);
+}
+
+/// Rows, columns, a grid, a graph, an intercommunicator, groups and datatypes go on, with what waits in each.
+// Paper: C24
+#[test]
+fn machines_ranks_move_with_all_their_communicators() {
+    let Some(moves) = Moves::up("moves-comms") else { return };
+    moves.pass((3, 4), &["comms", "9", "3"], LIMIT * 2);
 }
 
 /// The example gives the same numbers wherever its ranks are.
@@ -85,8 +109,12 @@ fn machines_ranks_that_evade_compute_what_others_do() {
 #[test]
 #[ignore = "minutes: make soak-moves"]
 fn machines_ranks_of_a_world_move_soak() {
-    let moves = std::env::var("TUTTI_MOVES").ok().and_then(|moves| moves.parse().ok()).unwrap_or(1000);
-    move_ranks_of_a_world("moves-soak", moves, LIMIT * (4 + moves / 50));
+    let moves: u32 = std::env::var("TUTTI_MOVES").ok().and_then(|moves| moves.parse().ok()).unwrap_or(1000);
+    let Some(jobs) = Moves::up("moves-soak") else { return };
+    let limit = LIMIT * (4 + moves / 50);
+    let number = moves.to_string();
+    jobs.pass((3, 3), &["ring", &number, "3"], limit);
+    jobs.pass((3, 4), &["comms", &number, "3"], limit);
 }
 
 #[test]

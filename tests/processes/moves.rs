@@ -41,6 +41,25 @@ fn moves_of_ranks_keep_rank_state_and_messages() {
     }
 }
 
+/// Rows, columns, a grid, a graph, an intercommunicator, groups and datatypes go on under their handles, with
+/// what waits in each.
+// Paper: C24
+#[test]
+fn moves_keep_communicators_their_handles_and_messages() {
+    let scratch = Scratch::new("moves-comms");
+    let moves = compile(&scratch);
+    for (job, nodes) in [((2, 1, 6), "1"), ((5, 1, 12), "1"), ((2, 2, 8), "2"), ((4, 3, 16), "3")] {
+        expect_right(&moves, job, &["comms", "9", nodes]);
+    }
+}
+
+#[test]
+fn moves_to_the_only_node_by_its_name_stay_there() {
+    let scratch = Scratch::new("moves-own");
+    let moves = compile(&scratch);
+    expect_right(&moves, (2, 1, 6), &["ring", "3", "0"]);
+}
+
 #[test]
 fn moves_of_all_ranks_at_once_keep_their_messages() {
     let scratch = Scratch::new("moves-all");

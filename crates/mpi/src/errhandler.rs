@@ -180,7 +180,8 @@ pub fn fail(code: c_int) -> ! {
     end_job(By::Error, code)
 }
 
-fn is_predefined(handler: MPI_Errhandler) -> bool {
+/// Whether a handler is one of the standard's, which every process has.
+pub(crate) fn is_predefined(handler: MPI_Errhandler) -> bool {
     matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN)
 }
 

@@ -132,6 +132,30 @@ impl<T> Slab<T> {
         self.free = index;
     }
 
+    /// Stores a value under a handle that it has had in another process.
+    ///
+    /// # Panics
+    /// When the handle is of another kind, or its slot is taken.
+    pub fn insert_at(&mut self, handle: usize, value: T) {
+        assert_eq!(handle >> (INDEX_BITS + GENERATION_BITS), self.kind as usize, "the handle's kind");
+        let index = (handle & INDEX_MASK) as u32;
+        while self.slots.len() <= index as usize {
+            self.grow();
+        }
+        let behind = self.slots[index as usize].state;
+        assert!(behind != TAKEN, "a slot is taken once");
+        if self.free == index {
+            self.free = behind;
+        } else {
+            let before = self.slots.iter_mut().find(|slot| slot.state == index);
+            before.expect("a free slot that is not the first follows another").state = behind;
+        }
+        self.live += 1;
+        let slot = &mut self.slots[index as usize];
+        (slot.handle, slot.state) = (handle as u32, TAKEN);
+        slot.value.write(value);
+    }
+
     /// Frees a slot; handles to it are stale from now on.
     #[inline]
     pub fn remove(&mut self, index: u32) -> T {
@@ -264,6 +288,31 @@ mod tests {
         let mut other = Slab::new(Kind::Info);
         let index = other.insert("c");
         assert_eq!(slab.find(other.handle(index)), None);
+    }
+
+    #[test]
+    fn handle_of_another_process_names_the_same_here() {
+        let mut slab = Slab::new(Kind::Group);
+        for value in 0..5 {
+            slab.insert(value);
+        }
+        for index in [1, 3] {
+            slab.remove(index);
+            slab.insert(10 + index as i32);
+        }
+        slab.remove(2);
+        let all: Vec<(usize, i32)> = slab.iter().map(|(index, value)| (slab.handle(index), *value)).collect();
+        for order in [[0, 1, 2, 3], [3, 1, 0, 2]] {
+            let mut other = Slab::new(Kind::Group);
+            for at in order {
+                other.insert_at(all[at].0, all[at].1);
+            }
+            assert_eq!(other.len(), 4);
+            assert!(all.iter().all(|(handle, value)| other.find(*handle) == Some(value)));
+            let (free, further) = (other.insert(20), other.insert(21));
+            assert_eq!((free, further), (2, 5), "free slots are used again");
+            assert!(all.iter().all(|(handle, value)| other.find(*handle) == Some(value)));
+        }
     }
 
     #[test]

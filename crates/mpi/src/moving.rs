@@ -1,5 +1,5 @@
 //! Ranks that move by themselves (`tutti_move.h`): a successor, started where the rank wishes to be, takes
-//! over its place in MPI_COMM_WORLD, its state and the messages that wait for it.
+//! over its places in MPI_COMM_WORLD and other communicators, its state and the messages that wait for it.
 //!
 //! All ranks of MPI_COMM_WORLD call [`go`] together, each with its wish or without one.
 //!
@@ -8,23 +8,25 @@
 //! | ask | all | wishes and objections ([`objection`]); one objection refuses the move at all |
 //! | start | each mover | a successor, which waits in its MPI_Init ([`take_over`]) |
 //! | agree | all | the successors; one failure withdraws all |
-//! | flush | each mover and each other rank | one message each way: behind it nothing of the old pair is under way |
-//! | hand over | each mover | place, members, counts, messages that wait ([`handover`]); then the state; it leaves |
-//! | go on | all but movers, and successors | the new members; messages of movers that wait are of successors; a barrier |
+//! | flush | each mover and each other rank | one message each way: nothing of the old pair is under way behind it |
+//! | hand over | each mover | places, groups, datatypes, messages that wait ([`handover`]); the state; it leaves |
+//! | go on | all but movers, and successors | the new members; messages of movers are of successors; a barrier |
 //!
 //! Nothing has changed anywhere until all have agreed. From then on nothing can fail but a process, and that
 //! ends the job, as the end of any rank does.
 //!
-//! MPI_COMM_WORLD keeps its context and its counts, so what is under way between two ranks that stay is not
-//! touched. The barrier keeps the order of messages: those of successors, and to them, come behind those that
-//! were handed over.
+//! Communicators keep their contexts and counts, so what is under way between two ranks that stay is not
+//! touched. Their members are all in MPI_COMM_WORLD, so all of them take part. The barrier keeps the order of
+//! messages: those of successors, and to them, come behind those that were handed over.
 
 mod handover;
+mod membership;
 mod objection;
 mod said;
+mod types;
+mod words;
 
 use std::collections::HashMap;
-use std::rc::Rc;
 use std::sync::OnceLock;
 
 use tutti_shm::spawn::Spawned;
@@ -32,7 +34,7 @@ use tutti_shm::spawn::Spawned;
 use crate::abi::*;
 use crate::check_mode;
 use crate::comm::agreement::Meeting;
-use crate::comm::{Group, calls, spawn};
+use crate::comm::{calls, spawn};
 use crate::error::Result;
 use crate::info;
 use crate::process::{self, Guard};
@@ -100,7 +102,7 @@ pub fn go(wish: Option<Wish<'_>>, objection: Option<String>) -> std::result::Res
     let (moves, successor) = start(&mut guard, &meeting, wish.as_ref()).map_err(lost)??;
     flush(&mut guard, &meeting, &moves).map_err(lost)?;
     if let Some((wish, successor)) = wish.zip(successor) {
-        hand_over(&mut guard, &meeting, &moves, &successor, wish.state);
+        hand_over(&mut guard, &moves, &successor, wish.state);
         return Ok(Moved::Own);
     }
     go_on(&mut guard, &meeting, &moves).map_err(lost)?;
@@ -213,18 +215,19 @@ fn flush(call: &mut impl Progress, meeting: &Meeting, moves: &Moves) -> Result<(
 }
 
 /// Hands over to the successor.
-fn hand_over(guard: &mut Guard, meeting: &Meeting, moves: &Moves, successor: &Successor, state: &[u8]) {
-    let context = guard.comms.world().context;
-    let mut waiting = guard.engine.take_waiting(context);
-    waiting.iter_mut().for_each(|message| message.from = moves.number_now(message.from));
-    let place = Place {
-        rank: meeting.me as u32,
-        context,
-        counts: guard.comms.counts_of_world(),
-        members: moves.members(&meeting.members),
-        state_bytes: state.len() as u64,
-        waiting,
-    };
+fn hand_over(guard: &mut Guard, moves: &Moves, successor: &Successor, state: &[u8]) {
+    let number_now = |rank| moves.number_now(rank);
+    let memberships = guard.comms.memberships(number_now);
+    let mut waiting = Vec::new();
+    for membership in &memberships {
+        // Whoever connects to this process alone sends to it over the contexts of its MPI_COMM_SELF.
+        let is_member = |from| membership.has(number_now(from));
+        waiting.extend(guard.engine.take_waiting(membership.context, is_member));
+    }
+    waiting.iter_mut().for_each(|message| message.from = number_now(message.from));
+    let groups = guard.comms.held_groups(number_now);
+    let types = guard.types.held();
+    let place = Place { memberships, groups, types, state_bytes: state.len() as u64, waiting };
     successor.tell(guard, &Word::Place(place));
     if !state.is_empty()
         && let Some(send) = successor.meeting.send_bytes(guard, successor.number, state)
@@ -233,13 +236,14 @@ fn hand_over(guard: &mut Guard, meeting: &Meeting, moves: &Moves, successor: &Su
     }
 }
 
-/// The world of a rank that stays.
+/// The communicators of a rank that stays.
 fn go_on(guard: &mut Guard, meeting: &Meeting, moves: &Moves) -> Result<()> {
-    let (context, members) = (guard.comms.world().context, moves.members(&meeting.members));
+    let number_now = |rank| moves.number_now(rank);
     let job = guard.engine.job.clone();
-    job.renew_world(&members);
-    guard.comms.renew_world(&job, Rc::new(Group::new(members)));
-    guard.engine.readdress(context, |rank| moves.number_now(rank));
+    job.renew_world(&moves.members(&meeting.members));
+    for context in guard.comms.renumber(&job, number_now) {
+        guard.engine.readdress(context, number_now);
+    }
     meet(guard)
 }
 
@@ -267,12 +271,13 @@ pub(crate) fn take_over(guard: &mut Guard, spawned: &Spawned) -> bool {
     };
     guard.engine.contexts.end_bridge(parent);
     let _ = STATE.set(state.into());
-    info::remember_ranks(place.members.len());
+    let world = place.memberships.first().expect("a rank is in MPI_COMM_WORLD").members.clone();
+    info::remember_ranks(world.len());
     guard.meet_new_ranks();
-    guard.engine.job.renew_world(&place.members);
-    let group = Rc::new(Group::new(place.members));
-    guard.comms.enter_world(place.context, place.rank as usize, group, place.counts);
-    guard.engine.keep_waiting(place.context, place.waiting);
+    guard.engine.job.renew_world(&world);
+    guard.comms.take_places(place.memberships, place.groups);
+    guard.types.take_held(place.types);
+    guard.engine.keep_waiting(place.waiting);
     // Processes of other launches are not among them, and no others are lost alone.
     let _ = meet(guard);
     true

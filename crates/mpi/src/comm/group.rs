@@ -57,10 +57,20 @@ impl Group {
         Group { origin: self.origin(), ..Group::new(members) }
     }
 
+    /// The same, with other world ranks for some: `number_now` gives that of each.
+    pub fn renumbered(&self, number_now: impl Fn(u32) -> u32) -> Group {
+        self.part(self.members.iter().map(|rank| number_now(*rank)).collect())
+    }
+
     /// World ranks, in order.
     #[inline]
     pub fn members(&self) -> &[u32] {
         &self.members
+    }
+
+    /// Whether every rank is the world rank.
+    pub fn is_identity(&self) -> bool {
+        self.members.iter().enumerate().all(|(rank, world)| rank as u32 == *world)
     }
 
     /// Rank of a process in the group.

@@ -3,7 +3,8 @@
 //! [`group`] is the algebra of groups; [`agreement`] how the members of a communicator exchange a few
 //! numbers; [`creation`] and [`intercomm`] and [`machine`] make communicators with it; [`arranged`] makes
 //! those with a [`topology`]; [`ports`] bring groups together that have no communicator, also of other
-//! launches ([`spanning`]); [`calls`] goes from handles to all of these and back, and ends them.
+//! launches ([`spanning`]); [`calls`] goes from handles to all of these and back, and ends them; [`moved`]
+//! has what ranks that move hand over.
 
 pub mod agreement;
 mod arranged;
@@ -14,6 +15,7 @@ pub mod group;
 pub mod intercomm;
 mod lookup;
 pub mod machine;
+pub(crate) mod moved;
 mod names;
 pub mod open_ports;
 pub mod ports;
@@ -124,7 +126,7 @@ impl Comm {
     /// An intracommunicator.
     pub fn new(context: u32, rank: usize, group: Rc<Group>) -> Self {
         let origin = group.origin();
-        let identity = group.members().iter().enumerate().all(|(i, &world)| i as u32 == world);
+        let identity = group.is_identity();
         Comm {
             context,
             rank,

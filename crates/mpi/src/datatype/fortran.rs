@@ -38,20 +38,7 @@ impl Types {
     /// # Errors
     /// MPI_ERR_ARG when no kind has that, or nothing is asked for.
     pub fn f90_real(&mut self, combiner: c_int, digits: c_int, range: c_int) -> Result<MPI_Datatype> {
-        let kind = REALS.iter().find(|kind| kind.0 >= digits && kind.1 >= range);
-        match kind {
-            Some(&(_, _, kind)) if digits != MPI_UNDEFINED || range != MPI_UNDEFINED => {
-                let complex = combiner == MPI_COMBINER_F90_COMPLEX;
-                let number = |bytes| if complex { Element::Complex(bytes) } else { Element::Float(bytes) };
-                let (element, wire) = match kind {
-                    Kind::Float(bytes) => (number(bytes), Wire::Same),
-                    Kind::LongDouble => (number(16), Wire::Extended),
-                    Kind::Quad => (Element::Quad { complex }, Wire::Same),
-                };
-                Ok(self.f90_type(combiner, &[digits, range], element, wire))
-            }
-            _ => Err(no_kind("p", digits, range)),
-        }
+        self.f90_type(combiner, &[digits, range], None)
     }
 
     /// MPI_Type_create_f90_integer: a range of at least `range`.
@@ -59,27 +46,24 @@ impl Types {
     /// # Errors
     /// MPI_ERR_ARG when no kind has that.
     pub fn f90_integer(&mut self, range: c_int) -> Result<MPI_Datatype> {
-        match INTEGERS.iter().find(|kind| kind.0 >= range) {
-            Some(&(_, bytes)) => {
-                let element = Element::Signed(bytes);
-                Ok(self.f90_type(MPI_COMBINER_F90_INTEGER, &[range], element, Wire::Same))
-            }
-            None => Err(Error::new(MPI_ERR_ARG, format_args!("r is {range}, no INTEGER has such a range"))),
-        }
+        self.f90_type(MPI_COMBINER_F90_INTEGER, &[range], None)
     }
 
     /// The predefined type without a name that a constructor with these arguments stands for; always the same
-    /// handle.
-    fn f90_type(
+    /// handle. A new one has `wanted`, if another process has it under that.
+    ///
+    /// # Errors
+    /// MPI_ERR_ARG when no kind is such.
+    pub(super) fn f90_type(
         &mut self,
         combiner: c_int,
         arguments: &[c_int],
-        element: Element,
-        wire: Wire,
-    ) -> MPI_Datatype {
+        wanted: Option<MPI_Datatype>,
+    ) -> Result<MPI_Datatype> {
+        let (element, wire) = element_of(combiner, arguments)?;
         let key = (combiner, arguments[0], arguments.get(1).copied().unwrap_or(0));
         if let Some(handle) = self.predefined.f90.get(&key) {
-            return *handle;
+            return Ok(*handle);
         }
         let layout = |handle| {
             let description = Description {
@@ -91,10 +75,41 @@ impl Types {
             };
             Rc::new(Layout { part: Part::of_element(element, wire), description, handle })
         };
-        let handle = self.add(Datatype::predefined(layout(None), element, "", crate::check_mode::is_on()));
+        let datatype = Datatype::predefined(layout(None), element, "", crate::check_mode::is_on());
+        let handle = match wanted {
+            Some(handle) => {
+                self.made.insert_at(handle.0, datatype);
+                handle
+            }
+            None => self.add(datatype),
+        };
         self.find_mut(handle).expect("just made").layout = layout(Some(handle.0));
         self.predefined.f90.insert(key, handle);
-        handle
+        Ok(handle)
+    }
+}
+
+/// The element of a kind.
+fn element_of(combiner: c_int, arguments: &[c_int]) -> Result<(Element, Wire)> {
+    if let [range] = *arguments {
+        let kind = INTEGERS.iter().find(|kind| kind.0 >= range).ok_or_else(|| {
+            Error::new(MPI_ERR_ARG, format_args!("r is {range}, no INTEGER has such a range"))
+        })?;
+        return Ok((Element::Signed(kind.1), Wire::Same));
+    }
+    let [digits, range] = [arguments[0], arguments[1]];
+    let kind = REALS.iter().find(|kind| kind.0 >= digits && kind.1 >= range);
+    match kind {
+        Some(&(_, _, kind)) if digits != MPI_UNDEFINED || range != MPI_UNDEFINED => {
+            let complex = combiner == MPI_COMBINER_F90_COMPLEX;
+            let number = |bytes| if complex { Element::Complex(bytes) } else { Element::Float(bytes) };
+            Ok(match kind {
+                Kind::Float(bytes) => (number(bytes), Wire::Same),
+                Kind::LongDouble => (number(16), Wire::Extended),
+                Kind::Quad => (Element::Quad { complex }, Wire::Same),
+            })
+        }
+        _ => Err(no_kind("p", digits, range)),
     }
 }
 

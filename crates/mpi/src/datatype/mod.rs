@@ -2,13 +2,15 @@
 //!
 //! A handle names a [`tutti_datatype::Datatype`], predefined ([`predefined`], [`fortran`]) or made by the
 //! user; [`Types`] has both ([`registry`]). The constructors ([`constructors`], [`arrays`]) check what the
-//! user gives and put layouts together.
+//! user gives and put layouts together; [`moved`] has what ranks that move hand over.
 
 pub mod arrays;
 pub mod constructors;
 pub mod fortran;
+pub(crate) mod moved;
 pub mod predefined;
 pub mod registry;
+mod remade;
 
 #[cfg(test)]
 mod tests;
@@ -21,6 +23,7 @@ use crate::abi::*;
 use crate::error::{Error, Result, check};
 use crate::handle::Slab;
 pub use predefined::Predefined;
+pub(crate) use remade::remade;
 
 /// The datatypes of a process.
 #[derive(Debug)]

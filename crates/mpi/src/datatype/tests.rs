@@ -8,8 +8,8 @@ use tutti_datatype::{Basic, Buffer, Datatype, Description, Element, Error, Layou
 
 use super::arrays::{Distribution, darray, subarray};
 use super::constructors::{Form, Unit, *};
-use super::named;
 use super::predefined::part;
+use super::{Types, named};
 use crate::abi::*;
 
 /// A type as a user would make it.
@@ -151,7 +151,7 @@ impl Spec {
 
     fn layout_by(&self, form: Form) -> Rc<Layout> {
         Rc::new(match self {
-            Spec::Basic(element) => named(MPI_BYTE, part(MPI_BYTE, *element)),
+            Spec::Basic(element) => named(handle_of(*element), part(MPI_BYTE, *element)),
             Spec::Contiguous(count, old) => contiguous(form, *count, &old.layout_by(form)).unwrap(),
             Spec::Vector(count, length, stride, old) => {
                 vector(form, *count, *length, *stride, &old.layout_by(form)).unwrap()
@@ -277,6 +277,19 @@ fn rebuilt(layout: &Rc<Layout>) -> Rc<Layout> {
         }
         .unwrap(),
     )
+}
+
+/// A predefined type of so many bytes.
+fn handle_of(element: Element) -> MPI_Datatype {
+    match element {
+        Element::Character(1) => MPI_CHAR,
+        Element::Signed(2) => MPI_SHORT,
+        Element::Signed(4) => MPI_INT,
+        Element::Float(8) => MPI_DOUBLE,
+        Element::Float(16) => MPI_LONG_DOUBLE,
+        Element::Complex(4) => MPI_C_FLOAT_COMPLEX,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn scale(unit: Unit, old: &Map) -> i64 {
@@ -468,6 +481,45 @@ proptest! {
         prop_assert_eq!(layout.part.signature.hash, again.part.signature.hash);
         prop_assert_eq!(format!("{:?}", layout.part.node), format!("{:?}", again.part.node));
         prop_assert_eq!(layout.description.integers.len(), again.description.integers.len());
+    }
+
+    #[test]
+    fn datatypes_of_another_process_are_the_same_here(
+        specs in prop::collection::vec(small_spec(), 1..4),
+        large in any::<bool>(),
+    ) {
+        let form = if large { Form::Large } else { Form::Int };
+        let mut types = Types::new();
+        let make = |types: &mut Types, spec: &Spec, is_committed: bool| {
+            let mut datatype = Datatype::new(Rc::new(duplicate(&spec.layout_by(form))));
+            datatype.name = format!("{spec:?}").into();
+            if is_committed {
+                datatype.commit(false);
+            }
+            types.add(datatype)
+        };
+        let freed = make(&mut types, &specs[0], true);
+        let integer = types.f90_integer(9).unwrap();
+        let mut handles: Vec<_> =
+            specs.iter().enumerate().map(|(at, spec)| make(&mut types, spec, at % 2 == 0)).collect();
+        handles.push(types.add(Datatype::new(Rc::new(duplicate(&types.layout(integer).unwrap())))));
+        types.free(freed).unwrap();
+        let mut other = Types::new();
+        other.take_held(types.held());
+        prop_assert_eq!(other.made().len(), types.made().len());
+        prop_assert_eq!(other.f90_integer(9).unwrap(), integer);
+        prop_assert!(other.find(freed).is_err());
+        for handle in handles {
+            let (here, there) = (types.find(handle).unwrap(), other.find(handle).unwrap());
+            prop_assert_eq!((&here.name, here.is_committed()), (&there.name, there.is_committed()));
+            let (here, there) = (&here.layout, &there.layout);
+            prop_assert_eq!(here.part.bounds, there.part.bounds);
+            prop_assert_eq!(format!("{:?}", here.part.node), format!("{:?}", there.part.node));
+            let (here, there) = (&here.description.types[0].description, &there.description.types[0].description);
+            prop_assert_eq!((here.combiner, &here.integers), (there.combiner, &there.integers));
+            prop_assert_eq!((&here.addresses, &here.counts), (&there.addresses, &there.counts));
+            prop_assert_eq!(here.types.len(), there.types.len());
+        }
     }
 
     #[test]

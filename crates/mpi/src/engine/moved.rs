@@ -16,8 +16,8 @@ use crate::comm::CONTEXTS_PER_COMM;
 pub struct Waiting {
     /// World rank of its sender.
     pub from: u32,
-    /// Distance of its context from that of the communicator.
-    pub channel: u32,
+    /// Context.
+    pub context: u32,
     /// Tag.
     pub tag: i32,
     /// Data.
@@ -30,15 +30,16 @@ impl Engine {
         self.matching.unexpected().any(|(_, message)| message.body.is_on_its_way())
     }
 
-    /// Takes the messages of a communicator that wait, each sender's in order.
+    /// Takes the messages of a communicator that wait, of these senders, each one's in order.
     ///
     /// # Panics
     /// When the data of one are not here.
-    pub fn take_waiting(&mut self, context: u32) -> Vec<Waiting> {
-        let taken = self.matching.take_messages(contexts_of(context), |_| true).into_iter();
+    pub fn take_waiting(&mut self, context: u32, is_wanted: impl Fn(u32) -> bool) -> Vec<Waiting> {
+        let is_wanted = |from: usize| is_wanted(from as u32);
+        let taken = self.matching.take_messages(contexts_of(context), is_wanted).into_iter();
         let waiting = |(from, message): (usize, Unexpected)| Waiting {
             from: from as u32,
-            channel: message.context - context,
+            context: message.context,
             tag: message.tag,
             data: message.body.into_data(message.bytes),
         };
@@ -46,9 +47,9 @@ impl Engine {
     }
 
     /// Keeps messages that have waited elsewhere behind those that wait here.
-    pub fn keep_waiting(&mut self, context: u32, messages: Vec<Waiting>) {
-        for Waiting { from, channel, tag, data } in messages {
-            let (context, bytes) = (context + channel, data.len());
+    pub fn keep_waiting(&mut self, messages: Vec<Waiting>) {
+        for Waiting { from, context, tag, data } in messages {
+            let bytes = data.len();
             self.matching.keep(from as usize, Unexpected { context, tag, bytes, body: Body::Moved(data) });
         }
     }

@@ -1,6 +1,10 @@
 //! Word of a rank that moves to its successor.
 
-use super::said::{bytes_of, words_of};
+use super::words::{put_bytes, put_list, take, take_all, take_bytes, take_list};
+use super::{membership, types};
+use crate::abi::MPI_Group;
+use crate::comm::moved::{HeldGroup, Membership};
+use crate::datatype::moved::HeldTypes;
 use crate::engine::moved::Waiting;
 
 /// Word of a rank to its successor.
@@ -15,17 +19,15 @@ pub(super) enum Word {
 /// Place that a successor takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Rank in MPI_COMM_WORLD.
-    pub rank: u32,
-    /// Context of MPI_COMM_WORLD.
-    pub context: u32,
-    /// How far its members have counted.
-    pub counts: [u32; 3],
-    /// Members of MPI_COMM_WORLD, by their numbers in the job.
-    pub members: Vec<u32>,
+    /// Places in communicators, that in MPI_COMM_WORLD first.
+    pub memberships: Vec<Membership>,
+    /// Groups that the program has handles of.
+    pub groups: Vec<HeldGroup>,
+    /// Datatypes of the program.
+    pub types: HeldTypes,
     /// Bytes of the state, which follows if there are any.
     pub state_bytes: u64,
-    /// Messages of MPI_COMM_WORLD that wait for their receives, each sender's in order.
+    /// Messages that wait for their receives, each sender's in order.
     pub waiting: Vec<Waiting>,
 }
 
@@ -40,13 +42,17 @@ impl Word {
             Word::Place(place) => place,
         };
         let bytes = place.state_bytes;
-        let mut words = vec![PLACE, place.rank, place.context, bytes as u32, (bytes >> 32) as u32];
-        words.extend(place.counts);
-        words.extend([place.members.len() as u32, place.waiting.len() as u32]);
-        words.extend(&place.members);
+        let mut words = vec![PLACE, bytes as u32, (bytes >> 32) as u32];
+        words.extend([place.memberships.len(), place.groups.len(), place.waiting.len()].map(|n| n as u32));
+        place.memberships.iter().for_each(|membership| membership::put(&mut words, membership));
+        for (handle, members) in &place.groups {
+            words.push(handle.0 as u32);
+            put_list(&mut words, members.iter().copied());
+        }
+        types::put(&mut words, &place.types);
         for message in &place.waiting {
-            words.extend([message.from, message.channel, message.tag as u32, message.data.len() as u32]);
-            words.extend(words_of(&message.data));
+            words.extend([message.from, message.context, message.tag as u32]);
+            put_bytes(&mut words, &message.data);
         }
         words
     }
@@ -58,46 +64,63 @@ impl Word {
         if kind == WITHDRAWN && rest.is_empty() {
             return Some(Word::Withdrawn);
         }
-        let [rank, context, low, high] = take(&mut rest)?;
-        let (counts, [members, waiting]) = (take(&mut rest)?, take(&mut rest)?);
-        let (members, behind) = rest.split_at_checked(members as usize)?;
-        rest = behind;
-        let message = |rest: &mut &[u32]| {
-            let [from, channel, tag, bytes] = take(rest)?;
-            let (data, behind) = rest.split_at_checked((bytes as usize).div_ceil(4))?;
-            *rest = behind;
-            Some(Waiting { from, channel, tag: tag as i32, data: bytes_of(data, bytes as usize).into() })
-        };
-        let waiting = (0..waiting).map(|_| message(&mut rest)).collect::<Option<_>>()?;
+        let [low, high, memberships, groups, waiting] = take(&mut rest)?;
+        let memberships = take_all(&mut rest, memberships, membership::take)?;
+        let groups = take_all(&mut rest, groups, take_group)?;
+        let types = types::take_types(&mut rest)?;
+        let waiting = take_all(&mut rest, waiting, take_message)?;
         let state_bytes = u64::from(low) | u64::from(high) << 32;
-        let place = Place { rank, context, counts, members: members.to_vec(), state_bytes, waiting };
+        let place = Place { memberships, groups, types, state_bytes, waiting };
         (kind == PLACE && rest.is_empty()).then_some(Word::Place(place))
     }
 }
 
-fn take<const N: usize>(rest: &mut &[u32]) -> Option<[u32; N]> {
-    let (words, behind) = rest.split_at_checked(N)?;
-    *rest = behind;
-    words.try_into().ok()
+fn take_group(rest: &mut &[u32]) -> Option<HeldGroup> {
+    let [handle] = take(rest)?;
+    Some((MPI_Group(handle as usize), take_list(rest)?))
+}
+
+fn take_message(rest: &mut &[u32]) -> Option<Waiting> {
+    let [from, context, tag] = take(rest)?;
+    Some(Waiting { from, context, tag: tag as i32, data: take_bytes(rest)?.into() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::MPI_Datatype;
+    use crate::datatype::moved::{HeldLayout, HeldType};
 
     #[test]
     fn handover_round_trips_and_a_part_of_it_is_refused() {
         let message = |from, tag, bytes: usize| Waiting {
             from,
-            channel: 0,
+            context: 600,
             tag,
             data: (0..bytes).map(|byte| byte as u8).collect(),
         };
+        let layout = |combiner, types| HeldLayout {
+            handle: None,
+            combiner,
+            integers: vec![3, -1],
+            addresses: vec![-1 << 40, 5],
+            counts: vec![1 << 35],
+            types,
+        };
+        let leaf = HeldLayout { handle: Some(40), ..HeldLayout::default() };
+        let vector = |handle, layout, is_committed, name: &[u8]| HeldType {
+            handle: MPI_Datatype(handle),
+            layout,
+            is_committed,
+            name: name.to_vec(),
+        };
         let place = Place {
-            rank: 1,
-            context: 600,
-            counts: [1, 2, 3],
-            members: vec![0, 5, 2],
+            memberships: membership::tests::some(),
+            groups: vec![(MPI_Group(77), vec![3, 1]), (MPI_Group(78), vec![2])],
+            types: HeldTypes {
+                layouts: vec![leaf, layout(2, vec![0]), layout(9, vec![1, 0])],
+                types: vec![vector(5000, 1, true, b"plane"), vector(5001, 2, false, b"")],
+            },
             state_bytes: 5 << 32 | 7,
             waiting: vec![message(0, 3, 0), message(2, -1, 5), message(2, 4, 4)],
         };

@@ -22,19 +22,18 @@ pub(super) fn of(process: &Process) -> Option<String> {
     ];
     let first = first.into_iter().find(|(holds, _)| *holds).map(|(_, what)| what.to_owned());
     first
-        .or_else(|| comms.made().iter().next().map(|(_, comm)| of_communicator(comm)))
-        .or_else(|| (!comms.groups().is_empty()).then(|| "has a group (MPI_Group_free)".to_owned()))
+        .or_else(|| comms.with_outsiders().map(of_communicator))
         .or_else(|| of_requests(process).map(str::to_owned))
 }
 
 fn of_communicator(comm: &Comm) -> String {
-    let name = String::from_utf8_lossy(&comm.name);
-    match (comm.remote.is_some(), &*name) {
-        (true, "") => "has an intercommunicator (MPI_Comm_disconnect)".into(),
-        (true, name) => format!("has the intercommunicator {name:?} (MPI_Comm_disconnect)"),
-        (false, "") => "has a communicator besides MPI_COMM_WORLD and MPI_COMM_SELF (MPI_Comm_free)".into(),
-        (false, name) => format!("has the communicator {name:?} (MPI_Comm_free)"),
-    }
+    let kind = if comm.remote.is_some() { "intercommunicator" } else { "communicator" };
+    let (article, name) = match (&*String::from_utf8_lossy(&comm.name), comm.remote.is_some()) {
+        ("", true) => ("an", String::new()),
+        ("", false) => ("a", String::new()),
+        (name, _) => ("the", format!(" {name:?}")),
+    };
+    format!("has {article} {kind}{name} with processes that are not in MPI_COMM_WORLD (MPI_Comm_disconnect)")
 }
 
 fn of_requests(process: &Process) -> Option<&'static str> {

@@ -1,5 +1,6 @@
 //! Words that the ranks tell each other before some of them move.
 
+use super::words::{put_bytes, take, take_bytes};
 use crate::comm::agreement::Meeting;
 use crate::error::Result;
 use crate::progress::Progress;
@@ -28,8 +29,8 @@ pub(super) fn gather(call: &mut impl Progress, meeting: &Meeting, own: &Said) ->
 impl Said {
     fn encode(&self) -> Vec<u32> {
         let text = &self.text.as_bytes()[..self.text.len().min(TEXT_BYTES_MAX)];
-        let mut words = vec![u32::from(self.is_set), self.number, text.len() as u32];
-        words.extend(words_of(text));
+        let mut words = vec![u32::from(self.is_set), self.number];
+        put_bytes(&mut words, text);
         words
     }
 
@@ -38,29 +39,10 @@ impl Said {
     /// # Panics
     /// When they are not there: all ranks run one version of the library.
     fn decode(rest: &mut &[u32]) -> Self {
-        let (head, behind) = rest.split_at(3);
-        let [is_set, number, bytes] = head.try_into().expect("three words");
-        let (text, behind) = behind.split_at((bytes as usize).div_ceil(4));
-        *rest = behind;
-        let text = String::from_utf8_lossy(&bytes_of(text, bytes as usize)).into_owned();
+        let [is_set, number] = take(rest).expect("two words");
+        let text = String::from_utf8_lossy(&take_bytes(rest).expect("a text")).into_owned();
         Said { is_set: is_set != 0, number, text }
     }
-}
-
-/// Bytes as words, the last one filled up with zeros.
-pub(super) fn words_of(bytes: &[u8]) -> impl Iterator<Item = u32> {
-    bytes.chunks(4).map(|chunk| {
-        let mut word = [0; 4];
-        word[..chunk.len()].copy_from_slice(chunk);
-        u32::from_ne_bytes(word)
-    })
-}
-
-/// Bytes of words, so many.
-pub(super) fn bytes_of(words: &[u32], bytes: usize) -> Vec<u8> {
-    let mut all: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    all.truncate(bytes);
-    all
 }
 
 #[cfg(test)]
