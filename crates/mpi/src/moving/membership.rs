@@ -79,7 +79,7 @@ fn put_topology(words: &mut Vec<u32>, topology: Option<&Topology>) {
     }
 }
 
-/// None: there is none of these words. None within: a communicator without one.
+/// Takes a topology; none within: the communicator has none.
 fn take_topology(rest: &mut &[u32]) -> Option<Option<Topology>> {
     let ints = |list: Vec<u32>| list.into_iter().map(|number| number as i32).collect::<Vec<_>>();
     let pairs = |list: Vec<u32>| {
@@ -111,7 +111,7 @@ pub(super) mod tests {
     use super::*;
     use crate::abi::{MPI_COMM_WORLD, MPI_ERRORS_RETURN};
 
-    /// One of each kind.
+    /// Places of each kind.
     pub(in super::super) fn some() -> Vec<Membership> {
         let world = Membership {
             handle: MPI_COMM_WORLD,
