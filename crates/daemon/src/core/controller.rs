@@ -475,15 +475,15 @@ impl Controller {
             .is_some_and(|job| job.is_over() && job.end.status() == 0 && job.output().trouble.is_none())
     }
 
-    /// Checks that what is kept of relations between jobs is what their records say.
+    /// Checks that what is kept beside the records of jobs is what these say.
     pub(super) fn check_relations(&self) {
         let mut found = relations::Relations::default();
-        self.jobs.records.iter().for_each(|(id, job)| found.insert(*id, &job.launch));
+        self.jobs.all().into_iter().for_each(|(id, job)| found.insert(id, &job.launch));
         assert_eq!(self.jobs.relations, found);
+        self.jobs.check_past();
     }
 
     pub(super) fn leftovers(&self) -> Vec<String> {
-        let open = self.jobs.records.iter().filter(|(_, job)| !job.order.forget);
-        open.map(|(id, job)| format!("job {id}: {job:?}")).collect()
+        self.jobs.records.iter().map(|(id, job)| format!("job {id}: {job:?}")).collect()
     }
 }

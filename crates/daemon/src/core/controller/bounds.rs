@@ -33,7 +33,7 @@ pub(super) fn check_room<'a>(
     more: usize,
 ) -> Result<(), String> {
     let account = launch.user.account().uid;
-    let open = |job: &&JobRecord| job.launch.user.account().uid == account && !job.order.forget;
+    let open = |job: &&JobRecord| job.launch.user.account().uid == account;
     let jobs: Vec<&JobRecord> = jobs.filter(open).collect();
     let new = || std::iter::repeat_n(launch, more);
     let all = || jobs.iter().map(|job| &*job.launch).chain(new());

@@ -71,10 +71,6 @@ impl Controller {
 
     /// Jobs that the scheduler has not been asked for are looked at anew.
     pub(super) fn retry_waiting(&mut self) {
-        let waiting = self.jobs.records.iter();
-        let waiting =
-            waiting.filter(|(_, job)| job.queued.as_ref().is_some_and(|queued| !queued.is_submitted()));
-        let waiting: Vec<_> = waiting.map(|(id, _)| *id).collect();
-        self.jobs.pending.extend(waiting);
+        self.jobs.retry_waiting();
     }
 }

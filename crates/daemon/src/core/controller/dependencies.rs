@@ -81,7 +81,7 @@ impl Jobs {
     /// Outcomes of those of the jobs that are over.
     pub(super) fn outcomes(&self, after: &[After]) -> BTreeMap<JobId, Outcome> {
         let over = after.iter().filter_map(|after| {
-            let job = self.records.get(&after.job).filter(|job| job.is_done())?;
+            let job = self.get(after.job).filter(|job| job.is_done())?;
             Some((after.job, Outcome { status: Some(job.end.status()), filed: true }))
         });
         over.collect()
@@ -104,7 +104,7 @@ impl Jobs {
     /// A job is over: those that it has waited for may be forgotten. Gives those that wait for it, whose
     /// files are to say so.
     pub(super) fn release_dependents(&mut self, id: JobId) -> Vec<JobId> {
-        let job = self.records.get(&id);
+        let job = self.records.get(&id).or_else(|| self.past.get(&id));
         let (status, before) =
             (job.map(|job| job.end.status()), job.into_iter().flat_map(JobRecord::named_before));
         self.pending.extend(before);
@@ -135,18 +135,22 @@ impl Jobs {
     /// No node can tell any more of jobs that are not known: they are over. Gives them with those that wait
     /// for them, whose files are to say so.
     pub(super) fn give_up_unknown(&mut self) -> Vec<(JobId, Vec<JobId>)> {
-        let unknown = |after: &&After| !self.records.contains_key(&after.job);
+        let unknown = |after: &&After| self.get(after.job).is_none();
         let lost = self.records.values().flat_map(JobRecord::awaited).filter(unknown);
         let lost: Vec<JobId> = lost.map(|after| after.job).collect();
         lost.into_iter().map(|id| (id, self.record_over(id, None))).collect()
     }
 
-    /// Of the jobs to be judged those that the scheduler has not been asked for.
-    pub(super) fn unsubmitted(&self) -> Vec<JobId> {
-        let is_one = |id: &&JobId| {
-            let queued = self.records.get(id).and_then(|job| job.queued.as_ref());
-            queued.is_some_and(|queued| !queued.is_submitted())
-        };
-        self.pending.iter().filter(is_one).copied().collect()
+    /// Jobs that the scheduler has not been asked for: of those to be judged, or of all that are to be looked
+    /// at anew. One that its user holds is looked at when it is released.
+    pub(super) fn take_unsubmitted(&mut self) -> Vec<JobId> {
+        let is_one = |job: &JobRecord| job.queued.as_ref().is_some_and(|queued| !queued.is_submitted());
+        if std::mem::take(&mut self.retries) {
+            let is_due = |id: &JobId, job: &JobRecord| job.user_hold().is_none() || self.pending.contains(id);
+            let due = self.records.iter().filter(|(id, job)| is_one(job) && is_due(id, job));
+            return due.map(|(id, _)| *id).collect();
+        }
+        let due = self.pending.iter().filter(|id| self.records.get(id).is_some_and(is_one));
+        due.copied().collect()
     }
 }

@@ -32,12 +32,21 @@ pub(super) const SETTLE_LOST: u64 = 2;
 /// The jobs of the cluster.
 #[derive(Debug)]
 pub(super) struct Jobs {
+    /// Jobs of which nodes may have something, or that wait. What is done at each event and each tick looks
+    /// at these alone, however many are over.
     pub(super) records: BTreeMap<JobId, JobRecord>,
+    /// Jobs that are over and that only lists show: nodes may forget them.
+    pub(super) past: BTreeMap<JobId, JobRecord>,
     /// Of the jobs to each other, as their records say them.
     pub(super) relations: Relations,
     /// Jobs to be judged although none of their parts has said anything.
     pub(super) pending: BTreeSet<JobId>,
+    /// Whether jobs that wait for other reasons than the scheduler's are to be looked at anew.
+    pub(super) retries: bool,
     next_job: u64,
+    /// Until when jobs that wait since an earlier controller are held, and those that come meanwhile; none:
+    /// none is.
+    held_until_ms: Option<u64>,
     /// Numbers of jobs that have begun and do not take part yet, and whose they are.
     reserved: BTreeMap<u64, u32>,
     started_at_ms: u64,
@@ -54,9 +63,12 @@ impl Jobs {
         let first_job = first_job.max(1);
         Jobs {
             records: BTreeMap::new(),
+            past: BTreeMap::new(),
             relations: Relations::default(),
             pending: BTreeSet::new(),
+            retries: false,
             next_job: first_job,
+            held_until_ms: None,
             reserved: BTreeMap::new(),
             started_at_ms: now_ms,
             looked_ms: 0,
@@ -66,11 +78,24 @@ impl Jobs {
     }
 
     pub(super) fn get(&self, id: JobId) -> Option<&JobRecord> {
-        self.records.get(&id)
+        self.records.get(&id).or_else(|| self.past.get(&id))
     }
 
     pub(super) fn get_mut(&mut self, id: JobId) -> Option<&mut JobRecord> {
-        self.records.get_mut(&id)
+        self.records.get_mut(&id).or_else(|| self.past.get_mut(&id))
+    }
+
+    /// Number and record of each job, by number.
+    pub(super) fn all(&self) -> Vec<(JobId, &JobRecord)> {
+        let mut all: Vec<_> = self.records.iter().chain(&self.past).map(|(id, job)| (*id, job)).collect();
+        // Two rows that are in order each.
+        all.sort_by_key(|(id, _)| *id);
+        all
+    }
+
+    /// The same of those that are not over, or whose output is not written.
+    pub(super) fn open(&self) -> impl Iterator<Item = (JobId, &JobRecord)> {
+        self.records.iter().filter(|(_, job)| !job.is_done()).map(|(id, job)| (*id, job))
     }
 
     /// A new job, or one of an earlier controller, whose number is not given again.
@@ -82,7 +107,7 @@ impl Jobs {
     }
 
     fn take(&mut self, id: JobId) -> Option<JobRecord> {
-        let job = self.records.remove(&id)?;
+        let job = self.records.remove(&id).or_else(|| self.past.remove(&id))?;
         self.relations.remove(id, &job.launch);
         Some(job)
     }
@@ -125,7 +150,7 @@ impl Jobs {
     /// The number of a new job that has drawn this one from the series of its user: another one, where that
     /// is taken or none.
     pub(super) fn id_of(&self, drawn: Option<u64>) -> JobId {
-        let is_free = |id: &JobId| (1..=JOB_MAX).contains(&id.0) && !self.records.contains_key(id);
+        let is_free = |id: &JobId| (1..=JOB_MAX).contains(&id.0) && self.get(*id).is_none();
         drawn.map(JobId).filter(is_free).unwrap_or(self.next_id())
     }
 
@@ -188,17 +213,49 @@ impl Jobs {
         id.0 < self.first_job && !self.is_settled(now_ms, lost_ms)
     }
 
+    /// Jobs that the scheduler has not been asked for are looked at anew, all of them once.
+    pub(super) fn retry_waiting(&mut self) {
+        self.retries = true;
+    }
+
+    /// Holds jobs until this time.
+    pub(super) fn hold_until(&mut self, until_ms: u64) {
+        self.held_until_ms = Some(until_ms);
+    }
+
+    /// Until when a job that comes is held.
+    pub(super) fn held_until_ms(&self) -> Option<u64> {
+        self.held_until_ms
+    }
+
+    /// Releases jobs that have been held long enough and whose files are written; gives them, in the order in
+    /// which they came.
+    pub(super) fn release_held(&mut self, now_ms: u64, is_written: impl Fn(JobId) -> bool) -> Vec<JobId> {
+        if self.held_until_ms.is_none_or(|until_ms| now_ms < until_ms) {
+            return Vec::new();
+        }
+        let (mut due, mut is_one_held) = (Vec::new(), false);
+        for (id, job) in self.records.iter_mut().filter(|(_, job)| !job.is_over()) {
+            let Some(queued) = job.queued.as_mut().filter(|queued| queued.held_until_ms().is_some()) else { continue };
+            if !is_written(*id) {
+                is_one_held = true;
+            } else if queued.poll_held(now_ms) {
+                due.push(*id);
+            }
+        }
+        self.held_until_ms = self.held_until_ms.filter(|_| is_one_held);
+        due
+    }
+
     /// Some job is not over, or waits to be judged.
     pub(super) fn is_busy(&self) -> bool {
-        !self.pending.is_empty() || self.records.values().any(|job| !job.order.forget)
+        !self.pending.is_empty() || !self.records.is_empty()
     }
 
     /// The daemon of a node has been started anew: as an origin it knows nothing of its jobs, and hears
     /// everything again.
     pub(super) fn renew_origin(&mut self, node: NodeId) {
-        for (id, job) in
-            self.records.iter_mut().filter(|(_, job)| job.launch.origin == node && !job.order.forget)
-        {
+        for (id, job) in self.records.iter_mut().filter(|(_, job)| job.launch.origin == node) {
             job.reports.begin_anew();
             self.pending.insert(*id);
         }
@@ -206,7 +263,7 @@ impl Jobs {
 
     /// A node is gone, with all that ran on it.
     pub(super) fn lose_node(&mut self, node: NodeId, name: &str) {
-        for (id, job) in self.records.iter_mut().filter(|(_, job)| !job.order.forget) {
+        for (id, job) in &mut self.records {
             self.pending.insert(*id);
             job.lose_node(node, name);
         }
@@ -229,9 +286,10 @@ impl Jobs {
             // Should it come back, it ends with what it has.
             job.report_end(Vec::new());
         }
-        if !is_awaited && !job.order.forget {
+        if !is_awaited && let Some(mut job) = self.records.remove(&id) {
             job.order.forget = true;
             job.shed();
+            self.past.insert(id, job);
         }
     }
 
@@ -244,7 +302,7 @@ impl Jobs {
     /// lately stays as long as there is memory for it.
     fn forget_oldest(&mut self, wall_ms: u64) {
         let mut over: BTreeMap<Account, Vec<(JobId, usize, bool)>> = BTreeMap::new();
-        for (id, job) in self.records.iter().filter(|(_, job)| job.order.forget) {
+        for (id, job) in &self.past {
             let is_fresh = job.ended_ms().is_none_or(|ended_ms| wall_ms < ended_ms + OVER_MS);
             over.entry(job.launch.user.account()).or_default().push((*id, job.held_bytes(), is_fresh));
         }
@@ -272,7 +330,7 @@ impl Jobs {
         }
         // A job of an earlier controller ends if a node of it does not come back.
         let mut absent = BTreeSet::new();
-        for job in self.records.values_mut().filter(|job| !job.order.forget) {
+        for job in self.records.values_mut() {
             if job.poll_adopted(now_ms) {
                 let places = job.launch.places().into_iter().map(|(node, _)| node);
                 let nodes = places.chain(job.launch.nodes.iter().copied()).chain([job.launch.origin]);
@@ -287,5 +345,14 @@ impl Jobs {
             self.records.iter().filter(|(_, job)| job.is_due(now_ms, since_ms, now)).map(|(id, _)| *id),
         );
         ids
+    }
+}
+
+#[cfg(test)]
+impl Jobs {
+    /// Checks that those jobs are past which nodes may forget, and that nothing more becomes of them.
+    pub(super) fn check_past(&self) {
+        assert!(self.records.values().all(|job| !job.order.forget));
+        assert!(self.past.values().all(|job| job.order.forget && job.is_done()));
     }
 }

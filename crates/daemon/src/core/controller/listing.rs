@@ -18,17 +18,16 @@ use crate::message::{JobId, JobRow, Launch, NodeRow, Run};
 use tutti_protocol::public::{self, PublicRow};
 use tutti_protocol::users::FreezeMethod;
 
-/// The jobs that are wanted.
-pub(super) fn list(
-    jobs: &Jobs,
+/// Rows of these jobs.
+pub(super) fn list<'a>(
+    jobs: impl IntoIterator<Item = (JobId, &'a JobRecord)>,
     lags: &Lags,
     local: &LocalNode,
     relay: &Relay,
-    wanted: impl Fn(JobId, &JobRecord) -> bool,
 ) -> Vec<JobRow> {
     let Some(members) = &local.members else { return Vec::new() };
-    let row = |(id, job): (&JobId, &JobRecord)| JobRow {
-        job: *id,
+    let row = |(id, job): (JobId, &JobRecord)| JobRow {
+        job: id,
         uid: job.launch.user.uid,
         state: job.state(),
         name: job.launch.batch.name.clone(),
@@ -47,9 +46,9 @@ pub(super) fn list(
         output: job.shown_output(),
         origin: members.name(job.launch.origin),
         output_state: job.output().clone(),
-        held_by: held_by(relay, *id, members),
-        enforced: enforced(relay, *id, members),
-        put_out: put_out(relay, *id, members),
+        held_by: held_by(relay, id, members),
+        enforced: enforced(relay, id, members),
+        put_out: put_out(relay, id, members),
         weight: job.launch.terms.weight,
         exclusive: job.launch.terms.exclusive,
         memory_bytes: job.launch.terms.memory_bytes,
@@ -71,7 +70,7 @@ pub(super) fn list(
         waits: job.waits(local),
         wait_kind: job.wait_kind(),
         in_place_of: job.launch.batch.restart(),
-        unfrozen: late::keepers(lags, members, *id, job),
+        unfrozen: late::keepers(lags, members, id, job),
         deadlock: job.deadlock().map(|notice| notice.line.as_ref().to_owned()),
         deadlock_cycle: job.deadlock().map_or_else(Vec::new, |notice| notice.cycle.to_vec()),
         // Which job is connected to which is known to the controller as a whole.
@@ -84,7 +83,7 @@ pub(super) fn list(
         in_array: job.launch.batch.part_in_array().clone(),
         not_before_ms: job.launch.batch.rules().begin_ms.filter(|_| job.queued.is_some() && !job.is_over()),
     };
-    jobs.records.iter().filter(|(id, job)| wanted(**id, job)).map(row).collect()
+    jobs.into_iter().map(row).collect()
 }
 
 /// Rank of each node's first one.
@@ -106,7 +105,8 @@ pub(super) fn public_rows(
     relay: &Relay,
     with_arguments: bool,
 ) -> Vec<PublicRow> {
-    let rows = list(jobs, lags, local, relay, |_, job| !job.is_over()).into_iter().map(|row| PublicRow {
+    let open = jobs.open().filter(|(_, job)| !job.is_over());
+    let rows = list(open, lags, local, relay).into_iter().map(|row| PublicRow {
         job: row.job.0,
         uid: row.uid,
         state: row.state,

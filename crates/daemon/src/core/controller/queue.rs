@@ -44,7 +44,11 @@ impl Controller {
     pub(in crate::core) fn take_queue(&mut self, cx: Context<'_>, queued: Vec<(JobId, Queued)>) {
         queued.iter().for_each(|(id, _)| self.jobs.begin_behind(*id));
         let queued = arrays::without_unfinished(cx.out, queued);
-        let held_until_ms = Some(cx.local.now_ms + SETTLE_LOST * cx.local.config.lost_ms);
+        let until_ms = cx.local.now_ms + SETTLE_LOST * cx.local.config.lost_ms;
+        let held_until_ms = Some(until_ms);
+        if !queued.is_empty() {
+            self.jobs.hold_until(until_ms);
+        }
         for (id, Queued { launch, demand, suspended, over, on_hold }) in queued {
             self.answers.remember((launch.origin, launch.request_id), Answer::Job(id));
             let over = over.into_iter().map(|(job, status)| (job, Outcome { status, filed: true }));
@@ -84,7 +88,7 @@ impl Controller {
         let may_begin_anew =
             launch.detached && launch.steps.owner.is_none() && launch.batch.array().is_none();
         launch.set_demand(may_begin_anew.then_some(&demand));
-        let held_until_ms = self.jobs.records.values().find_map(|job| job.queued.as_ref()?.held_until_ms());
+        let held_until_ms = self.jobs.held_until_ms();
         let over = self.jobs.outcomes(&launch.batch.after);
         let hold = HeldBy { since_ms: cx.local.wall_ms, uid: launch.user.uid };
         let waits = Waits::new(demand, held_until_ms, over, launch.batch.rules().held.then_some(hold));
@@ -217,19 +221,9 @@ impl Controller {
         self.send_reports(cx, id);
     }
 
-    /// Releases jobs that have waited long enough for what nodes know; in the order in which they came.
+    /// Releases jobs that have waited long enough for what nodes know.
     pub(super) fn release_held(&mut self, cx: Context<'_>) {
-        let now_ms = cx.local.now_ms;
-        let mut due = Vec::new();
-        for (id, job) in &mut self.jobs.records {
-            if !job.is_over()
-                && let Some(queued) = &mut job.queued
-                && !self.filings.has(*id)
-                && queued.poll_held(now_ms)
-            {
-                due.push(*id);
-            }
-        }
+        let due = self.jobs.release_held(cx.local.now_ms, |id| !self.filings.has(id));
         self.jobs.pending.extend(&due);
         for id in due {
             self.try_to_schedule(cx, id);
@@ -245,7 +239,7 @@ impl Controller {
             }
         }
         let mut full = Full::default();
-        for id in self.jobs.unsubmitted() {
+        for id in self.jobs.take_unsubmitted() {
             self.try_to_schedule_beside(cx, id, &mut full);
         }
     }

@@ -73,8 +73,11 @@ impl Controller {
                 Some(answer) => answer,
                 None => return,
             },
-            Request::Jobs { all } => Answer::Jobs(self.list(cx.local, relay, |_, job| all || !job.is_done())),
-            Request::Job(job) => match self.list(cx.local, relay, |id, _| id == job) {
+            Request::Jobs { all } => match all {
+                true => Answer::Jobs(self.list(cx.local, relay, self.jobs.all())),
+                false => Answer::Jobs(self.list(cx.local, relay, self.jobs.open())),
+            },
+            Request::Job(job) => match self.row(cx.local, relay, job) {
                 rows if rows.is_empty() => self.jobs.refuse_unknown(job),
                 rows => Answer::Jobs(rows),
             },
@@ -159,13 +162,18 @@ impl Controller {
         }
     }
 
-    pub(super) fn list(
+    /// Row of a job; none if it is not known.
+    fn row(&self, local: &LocalNode, relay: &Relay, id: JobId) -> Vec<JobRow> {
+        self.list(local, relay, self.jobs.get(id).map(|job| (id, job)))
+    }
+
+    pub(super) fn list<'a>(
         &self,
         local: &LocalNode,
         relay: &Relay,
-        wanted: impl Fn(JobId, &JobRecord) -> bool,
+        jobs: impl IntoIterator<Item = (JobId, &'a JobRecord)>,
     ) -> Vec<JobRow> {
-        let mut rows = listing::list(&self.jobs, &self.lags, local, relay, wanted);
+        let mut rows = listing::list(jobs, &self.lags, local, relay);
         rows.iter_mut().for_each(|row| row.connected = self.connected_to(row.job));
         rows
     }
@@ -180,7 +188,7 @@ impl Controller {
     ) -> Option<Answer> {
         let may_learn = self.jobs.may_learn(id, local.now_ms, local.config.lost_ms);
         match self.jobs.get_mut(id) {
-            Some(job) if job.is_done() => Some(Answer::Jobs(self.list(local, relay, |other, _| other == id))),
+            Some(job) if job.is_done() => Some(Answer::Jobs(self.row(local, relay, id))),
             Some(job) => {
                 job.add_waiter(requester);
                 None
@@ -195,7 +203,7 @@ impl Controller {
         let job = self.jobs.get_mut(id);
         let waiters = job.map(|job| job.take_waiters()).unwrap_or_default();
         for (from, request_id) in waiters {
-            let answer = Answer::Jobs(self.list(cx.local, relay, |other, _| other == id));
+            let answer = Answer::Jobs(self.row(cx.local, relay, id));
             cx.out.route(from, Routed::answer(request_id, answer));
         }
     }

@@ -47,13 +47,14 @@ impl Controller {
         let mut watched = std::mem::take(&mut self.watched);
         let lists = Lists::of(self, local);
         if let Some(ledger) = watched.due(local) {
-            let jobs = self.list(local, relay, |_, job| !job.is_done());
+            let jobs = self.list(local, relay, self.jobs.open());
             let jobs: Vec<(Key, u64)> = jobs.iter().map(|row| (Key::Job(row.job), digest(row))).collect();
             ledger.replace(jobs.into_iter().chain(lists.digests()));
         }
         let ledger = watched.ledger.as_mut().expect("it was due at first");
         let changed: BTreeSet<Key> = ledger.delta(watch.since).changed.into_iter().collect();
-        let rows = self.list(local, relay, |id, job| !job.is_done() && changed.contains(&Key::Job(id)));
+        let open = self.jobs.open().filter(|(id, _)| changed.contains(&Key::Job(*id)));
+        let rows = self.list(local, relay, open);
         let mut rows: BTreeMap<JobId, JobRow> = rows.into_iter().map(|row| (row.job, row)).collect();
         let handed = Handed::new(ledger, watch, |key| match key {
             Key::Job(job) => rows.get(&job).map(digest),
