@@ -148,8 +148,8 @@ fn submit_is_refused_where_it_cannot_be_stored() {
     let submit = |node, words: &[&str]| {
         tutti_tests::run(&mut cluster.command_on(node, &[&["submit", "-n", "1"], words].concat()), LIMIT)
     };
-    // What is in the way of every new file.
-    let new = cluster.folder.join("node0.queue/new");
+    // What is in the way of the first file.
+    let new = cluster.folder.join("node0.queue/1.jobs");
     std::fs::create_dir(&new).expect("a folder");
     for node in [0, 1] {
         let ran = submit(node, &["true"]);

@@ -1,6 +1,8 @@
 //! Many submissions, at once and one after the other.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::Slurm;
@@ -51,6 +53,37 @@ fn array_of_a_thousand_outlives_the_daemon_as_a_whole_or_not_at_all() {
     assert_eq!(waiting(), 0);
     let states = slurm.ok("squeue -h -r -t all -o %T");
     assert!(states.lines().all(|state| state == "CANCELLED"), "{states}");
+}
+
+/// Submissions of several at once, which share what is written, while the daemon is killed again and again:
+/// whatever number somebody has been given is a job afterwards, and each submission is one job.
+#[test]
+fn submissions_beside_each_other_are_each_one_job_though_the_daemon_dies() {
+    let slurm = Slurm::up("slurm-beside", 1, &["--slots", "1"]);
+    let (clients, each) = (4, 8);
+    let answered = AtomicUsize::new(0);
+    let numbers: BTreeSet<u64> = std::thread::scope(|scope| {
+        let submit = || {
+            let submit = |_| {
+                let number = slurm.submit("--hold -o none --wrap=true");
+                answered.fetch_add(1, Ordering::Relaxed);
+                number
+            };
+            (0..each).map(submit).collect::<Vec<u64>>()
+        };
+        let clients: Vec<_> = (0..clients).map(|_| scope.spawn(submit)).collect();
+        for deaths in 1..=3 {
+            let due = deaths * clients.len() * each / 5;
+            await_that("some have their numbers", || answered.load(Ordering::Relaxed) >= due);
+            slurm.cluster.replace(0);
+        }
+        clients.into_iter().flat_map(|client| client.join().expect("no panic")).collect()
+    });
+    assert_eq!(numbers.len(), clients * each, "{numbers:?}");
+    await_that("the new daemon answers", || slurm.run("squeue -h").code() == 0);
+    let listed = slurm.ok("squeue -h -t PD -o %i");
+    let listed: BTreeSet<u64> = listed.lines().map(|line| line.parse().expect("a number")).collect();
+    assert_eq!(listed, numbers);
 }
 
 /// TUTTI_TEST_MINUTES (10) minutes of submissions by `sbatch`, as fast as 1,000 a minute or as the machine

@@ -2,12 +2,13 @@
 //! something for good, or a second, and the loop waits for nobody.
 //!
 //! ```text
-//! put    -> written, on the disk -> it has its name -> the name on the disk -> done: the user is told     (in the order of puts)
-//! remove -> what has no name yet gets none; what has one loses it, before remove returns
+//! put    -> written -> in force -> on the disk -> done: the user is told     (in the order of puts)
+//! remove -> what is not in force never is; what is loses it, before remove returns
 //! ```
 //!
-//! Records that are put while the disk is waited for are written at once, as a group ([`groups`]): the tasks
-//! of an array wait for the disk a few times, not a thousand.
+//! Records that are put while the disk is waited for are written at once ([`groups`]), and the disk is waited
+//! for once for all of them: the tasks of an array wait for it a few times, not a thousand. Records behind
+//! others of the same file wait for the file alone, and not for its name too.
 //!
 //! So an order that leaves behind a `remove` never meets the file of its job again. What happens if it stops
 //! right here: the record of a job is there as a whole or not at all, and nobody has been told of one that is
@@ -18,6 +19,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::error::ShellError;
 use crate::core::record::Queued;
@@ -25,7 +27,10 @@ use crate::message::JobId;
 
 mod groups;
 
-use groups::{Groups, Writing};
+use groups::{Groups, ToSync, Writing};
+
+/// What has lost its force is brought to the disk when nothing has been put for so long.
+const PAUSE: Duration = if cfg!(test) { Duration::from_millis(1) } else { Duration::from_secs(1) };
 
 /// The thread's desk.
 #[derive(Debug)]
@@ -45,7 +50,7 @@ type Put = (JobId, Option<Box<Queued>>);
 struct Stack {
     groups: Groups,
     waiting: VecDeque<Put>,
-    /// Jobs whose records are being written, and wanted, until they have their name.
+    /// Jobs whose records are being written, and wanted, until they are in force.
     written: BTreeSet<JobId>,
     over: bool,
 }
@@ -118,7 +123,9 @@ impl Filing {
 impl Drop for Filing {
     /// Ends the thread; what is being written is not waited for: nobody has been told of it.
     fn drop(&mut self) {
-        self.0.stack().over = true;
+        let mut stack = self.0.stack();
+        stack.over = true;
+        stack.groups.close();
         self.0.bell.notify_one();
     }
 }
@@ -142,7 +149,13 @@ impl Desk {
             if let Some(next) = stack.take() {
                 return Some(next);
             }
-            let changed = stack.groups.take_changed();
+            let is_idle = |stack: &mut Stack| stack.waiting.is_empty() && !stack.over;
+            let waited = self.bell.wait_timeout_while(stack, PAUSE, is_idle);
+            let (mut stack, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            if !waited.timed_out() {
+                continue;
+            }
+            let changed = stack.groups.settle();
             drop(stack);
             if let Some(Err(error)) = changed.map(|path| sync(&File::open(path)?)) {
                 // It may have been removed meanwhile.
@@ -159,15 +172,17 @@ impl Desk {
         sync: impl Fn(&File) -> io::Result<()>,
     ) -> Result<(), String> {
         self.try_write(group, takes_more, sync).map_err(|error| {
-            groups::discard(&self.folder);
-            let text = format!("cannot write {}: {error}", self.stack().groups.next_file().display());
+            let mut stack = self.stack();
+            let text = format!("cannot write {}: {error}", stack.groups.next_file().display());
+            let wanted = stack.groups.give_up();
+            stack.written.extend(wanted);
             tracing::error!("{text}");
             text
         })
     }
 
-    /// A job that no front end awaits is there after a power cut too: on the disk before it has its name, and
-    /// the name before anybody is told.
+    /// A job that no front end awaits is there after a power cut too: it is on the disk, with the name of its
+    /// file, before anybody is told.
     fn try_write(
         &self,
         group: &mut Vec<Put>,
@@ -181,7 +196,7 @@ impl Desk {
                 for_good |= queued.launch.detached;
                 let out = match writing.take() {
                     Some(out) => writing.insert(out),
-                    None => writing.insert(Writing::begin(&self.folder)?),
+                    None => writing.insert(self.stack().groups.begin()?),
                 };
                 out.put(*job, queued)?;
             }
@@ -193,20 +208,23 @@ impl Desk {
         }
         let Some(writing) = writing else { return Ok(()) };
         let written = writing.finish()?;
-        if for_good {
-            sync(&written.file)?;
-        }
         let mut stack = self.stack();
         let wanted: BTreeSet<JobId> =
             group.iter().map(|(job, _)| *job).filter(|job| stack.written.contains(job)).collect();
-        if wanted.is_empty() {
-            groups::discard(&self.folder);
-            return Ok(());
-        }
-        stack.groups.name(&written, &wanted)?;
+        let to_sync = stack.groups.enforce(&written, &wanted)?;
         stack.written.retain(|job| !wanted.contains(job));
         drop(stack);
-        if for_good { sync(&File::open(&self.folder)?) } else { Ok(()) }
+        let is_to_stay = for_good && !wanted.is_empty();
+        if is_to_stay {
+            self.bring_to_disk(&to_sync, sync)?;
+        }
+        self.stack().groups.keep(&written, is_to_stay);
+        Ok(())
+    }
+
+    fn bring_to_disk(&self, to_sync: &ToSync, sync: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
+        sync(&to_sync.file)?;
+        if to_sync.has_new_name { sync(&File::open(&self.folder)?) } else { Ok(()) }
     }
 }
 

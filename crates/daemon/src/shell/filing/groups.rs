@@ -1,22 +1,25 @@
-//! The folder of jobs that wait for nodes. Jobs whose records are written at once share a file, so that they
-//! cost the disk no more than a single one.
+//! The folder of jobs that wait for nodes. Jobs whose records are written at once, or soon after each other,
+//! share a file, so that they cost the disk no more than a single one.
 //!
 //! ```text
-//! new          the group that is being written; none: not there, or left by a daemon that was stopped
 //! 7.jobs       a group; a line for each job:   [13,{"launch":...}]   in force
-//!                                              #14,{"launch":...}]   the job waits no longer, or a later group has it
+//!                                              #14,{"launch":...}]   the job waits no longer, or has a later
+//!                                                                    record, or this is being written
 //! 13.json      the record of a single job, by an earlier release
 //! ```
 //!
-//! A record loses its force by its first byte, which needs no room on a full disk; a file without a record in
-//! force is removed. Of two records of a job that of the later group counts: a daemon that is stopped between
-//! its name and the end of the earlier one leaves both.
+//! A record is written without force, and gets and loses it by its first byte, which needs no room on a full
+//! disk. A file without a record in force is removed: at once, or, if it is the one that takes more records,
+//! when none have come for a while. Of two records of a job the later one counts: a daemon that is stopped
+//! before the earlier one has lost its force leaves both. A piece of a line at the end is one that was being
+//! written when its daemon or the machine was stopped; nobody appends to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::super::error::{ShellError, failed};
 use crate::core::record::Queued;
@@ -31,6 +34,9 @@ const GROUP_BYTES: u64 = 1 << 20;
 /// First byte of a record that is not in force.
 const VOID: u8 = b'#';
 
+/// First byte of a record in force: that of an array in JSON.
+const IN_FORCE: u8 = b'[';
+
 /// Where the record of a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -40,13 +46,27 @@ enum Place {
     In(u64, u64),
 }
 
+/// The group that takes more records.
+#[derive(Debug)]
+struct Open {
+    group: u64,
+    file: Arc<File>,
+    /// Length, of whole records.
+    bytes: u64,
+    /// Whether the disk may not know its name.
+    is_new: bool,
+}
+
 /// Files of the folder, and the records in them.
 #[derive(Debug)]
 pub(super) struct Groups {
     folder: PathBuf,
     places: BTreeMap<JobId, Place>,
+    /// Records in force that are on their way to the disk.
+    fresh: BTreeMap<JobId, Place>,
     /// How many records of each group are in force.
     in_force: BTreeMap<u64, usize>,
+    open: Option<Open>,
     next: u64,
     /// Groups of which records have lost their force since they were brought to the disk.
     changed: BTreeSet<u64>,
@@ -58,11 +78,14 @@ impl Groups {
     pub(super) fn open(folder: &Path) -> Result<(Self, Vec<(JobId, Queued)>), ShellError> {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(failed(format!("make {}", folder.display())))?;
-        let _ = std::fs::remove_file(new_file(folder));
+        // A group that had no name, by an earlier release.
+        let _ = std::fs::remove_file(folder.join("new"));
         let mut groups = Groups {
             folder: folder.to_owned(),
             places: BTreeMap::new(),
+            fresh: BTreeMap::new(),
             in_force: BTreeMap::new(),
+            open: None,
             next: 1,
             changed: BTreeSet::new(),
         };
@@ -106,7 +129,7 @@ impl Groups {
         for line in text.unwrap_or_default().split_inclusive(|byte| *byte == b'\n') {
             let start = at;
             at += line.len() as u64;
-            if line.first() == Some(&VOID) {
+            if line.first() == Some(&VOID) || line.last() != Some(&b'\n') {
                 continue;
             }
             *self.in_force.entry(group).or_default() += 1;
@@ -123,22 +146,79 @@ impl Groups {
         }
     }
 
-    /// Gives the group its name, with those of its records that are wanted, at least one; they take the place
-    /// of earlier ones.
-    pub(super) fn name(&mut self, written: &Written, wanted: &BTreeSet<JobId>) -> io::Result<()> {
-        let (kept, unwanted): (Vec<_>, Vec<_>) =
-            written.records.iter().copied().partition(|(job, _)| wanted.contains(job));
-        assert!(!kept.is_empty(), "a group without a job that waits");
-        unwanted.iter().try_for_each(|(_, at)| written.file.write_all_at(&[VOID], *at))?;
-        let group = self.next;
-        std::fs::rename(new_file(&self.folder), self.file(group))?;
-        self.next += 1;
-        self.in_force.insert(group, kept.len());
-        if !unwanted.is_empty() {
-            self.changed.insert(group);
+    /// Begins to write records, behind those of the group that takes more, or in a new one.
+    pub(super) fn begin(&mut self) -> io::Result<Writing> {
+        if self.open.as_ref().is_some_and(|open| open.bytes >= GROUP_BYTES) {
+            self.close();
         }
-        kept.into_iter().for_each(|(job, at)| self.put(job, Place::In(group, at)));
-        Ok(())
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => {
+                let mut options = File::options();
+                let file = options.write(true).create_new(true).mode(0o600).open(self.file(self.next))?;
+                self.next += 1;
+                Open { group: self.next - 1, file: Arc::new(file), bytes: 0, is_new: true }
+            }
+        };
+        let open = self.open.insert(open);
+        let tail = Tail { file: Arc::clone(&open.file), at: open.bytes };
+        // Piece by piece: a user's environment may be long, and is in memory once already.
+        let out = io::BufWriter::with_capacity(PIECE_BYTES, tail);
+        Ok(Writing { out, group: open.group, records: Vec::new(), bytes: open.bytes, begins: false })
+    }
+
+    /// Gives their force to those of the records that are wanted. They are to be brought to the disk, then
+    /// [kept](Self::keep).
+    ///
+    /// # Errors
+    /// When they cannot be written, or the folder is [closed](Self::close).
+    pub(super) fn enforce(&mut self, written: &Written, wanted: &BTreeSet<JobId>) -> io::Result<ToSync> {
+        let open = self.open.as_mut().filter(|open| open.group == written.group);
+        let open = open.ok_or_else(|| io::Error::other("the daemon ends"))?;
+        open.bytes = written.end;
+        let to_sync = ToSync { file: Arc::clone(&open.file), has_new_name: open.is_new };
+        self.changed.remove(&written.group);
+        for (job, at) in written.records.iter().filter(|(job, _)| wanted.contains(job)) {
+            to_sync.file.write_all_at(&[IN_FORCE], *at)?;
+            self.fresh.insert(*job, Place::In(written.group, *at));
+            *self.in_force.entry(written.group).or_default() += 1;
+        }
+        Ok(to_sync)
+    }
+
+    /// The records are on the disk, with the name of their file if it `has_name` there, or were not to be:
+    /// they take the place of earlier ones.
+    pub(super) fn keep(&mut self, written: &Written, has_name: bool) {
+        self.open.iter_mut().for_each(|open| open.is_new &= !has_name);
+        if !self.in_force.contains_key(&written.group) {
+            self.changed.insert(written.group);
+        }
+        for (job, _) in &written.records {
+            if let Some(place) = self.fresh.remove(job) {
+                self.put(*job, place);
+            }
+        }
+    }
+
+    /// What was to be written of this group could not be, or not be brought to the disk: nothing of it is in
+    /// force, nothing takes room. Returns those of its jobs that are still wanted.
+    pub(super) fn give_up(&mut self) -> BTreeSet<JobId> {
+        let fresh = std::mem::take(&mut self.fresh);
+        fresh.iter().for_each(|(job, place)| self.void(*job, *place));
+        if let Some(open) = &self.open {
+            let _ = open.file.set_len(open.bytes);
+        }
+        self.close();
+        fresh.into_keys().collect()
+    }
+
+    /// Removes the group that takes more records, if none of it is in force; it takes no more.
+    pub(super) fn close(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        if !self.in_force.contains_key(&open.group) {
+            self.changed.remove(&open.group);
+            let _ = std::fs::remove_file(self.file(open.group));
+        }
     }
 
     fn put(&mut self, job: JobId, place: Place) {
@@ -149,7 +229,7 @@ impl Groups {
 
     /// The job waits no longer.
     pub(super) fn remove(&mut self, job: JobId) {
-        if let Some(place) = self.places.remove(&job) {
+        for place in [self.fresh.remove(&job), self.places.remove(&job)].into_iter().flatten() {
             self.void(job, place);
         }
     }
@@ -163,8 +243,10 @@ impl Groups {
         *in_force -= 1;
         if *in_force == 0 {
             self.in_force.remove(&group);
-            self.changed.remove(&group);
-            return drop(std::fs::remove_file(path));
+            if self.open.as_ref().is_none_or(|open| open.group != group) {
+                self.changed.remove(&group);
+                return drop(std::fs::remove_file(path));
+            }
         }
         let file = File::options().write(true).open(&path);
         if let Err(error) = file.and_then(|file| file.write_all_at(&[VOID], at)) {
@@ -173,19 +255,25 @@ impl Groups {
         self.changed.insert(group);
     }
 
-    /// Path of a group that is to be brought to the disk, for nobody waits for it.
-    pub(super) fn take_changed(&mut self) -> Option<PathBuf> {
-        self.changed.pop_first().map(|group| self.file(group))
+    /// No records have come for a while. Path of a group that is to be brought to the disk, for nobody waits
+    /// for it; none: one was removed in its place.
+    pub(super) fn settle(&mut self) -> Option<PathBuf> {
+        let group = self.changed.pop_first()?;
+        if self.in_force.contains_key(&group) {
+            return Some(self.file(group));
+        }
+        self.close();
+        None
     }
 
-    /// Whether there is one.
+    /// Whether there is something to [settle](Self::settle).
     pub(super) fn is_changed(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// Path of the group that is named next.
+    /// Path of the group that takes the next records.
     pub(super) fn next_file(&self) -> PathBuf {
-        self.file(self.next)
+        self.file(self.open.as_ref().map_or(self.next, |open| open.group))
     }
 
     fn file(&self, group: u64) -> PathBuf {
@@ -197,37 +285,60 @@ impl Groups {
     }
 }
 
-/// A group on its way to its file. There is one at a time.
+/// The end of a file, beyond what counts of it.
 #[derive(Debug)]
-pub(super) struct Writing {
-    out: io::BufWriter<File>,
-    records: Vec<(JobId, u64)>,
-    bytes: u64,
+struct Tail {
+    file: Arc<File>,
+    at: u64,
 }
 
-/// A group that has no name yet.
+impl Write for Tail {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        let written = self.file.write_at(piece, self.at)?;
+        self.at += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Records on their way to their file, without force.
 #[derive(Debug)]
-pub(super) struct Written {
-    pub(super) file: File,
+pub(super) struct Writing {
+    out: io::BufWriter<Tail>,
+    group: u64,
     /// Jobs, and where the record of each begins.
     records: Vec<(JobId, u64)>,
+    /// Length of the file.
+    bytes: u64,
+    /// Whether the next byte is the first one of a record.
+    begins: bool,
+}
+
+/// Records in their file, without force.
+#[derive(Debug)]
+pub(super) struct Written {
+    group: u64,
+    records: Vec<(JobId, u64)>,
+    end: u64,
+}
+
+/// Group that is to be brought to the disk, and perhaps the folder behind it.
+#[derive(Debug)]
+pub(super) struct ToSync {
+    pub(super) file: Arc<File>,
+    pub(super) has_new_name: bool,
 }
 
 impl Writing {
-    pub(super) fn begin(folder: &Path) -> io::Result<Self> {
-        let mut options = File::options();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(new_file(folder))?;
-        // Piece by piece: a user's environment may be long, and is in memory once already.
-        Ok(Writing { out: io::BufWriter::with_capacity(PIECE_BYTES, file), records: Vec::new(), bytes: 0 })
-    }
-
     /// Adds the record of a job.
     pub(super) fn put(&mut self, job: JobId, queued: &Queued) -> io::Result<()> {
-        let start = self.bytes;
+        self.records.push((job, self.bytes));
+        self.begins = true;
         serde_json::to_writer(&mut *self, &(job, queued))?;
-        self.write_all(b"\n")?;
-        self.records.push((job, start));
-        Ok(())
+        self.write_all(b"\n")
     }
 
     /// Whether another record may follow.
@@ -236,14 +347,17 @@ impl Writing {
     }
 
     pub(super) fn finish(self) -> io::Result<Written> {
-        let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        Ok(Written { file, records: self.records })
+        self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        Ok(Written { group: self.group, records: self.records, end: self.bytes })
     }
 }
 
 impl Write for Writing {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(piece)?;
+        let written = match piece.first() {
+            Some(_) if std::mem::take(&mut self.begins) => self.out.write(&[VOID])?,
+            _ => self.out.write(piece)?,
+        };
         self.bytes += written as u64;
         Ok(written)
     }
@@ -251,15 +365,4 @@ impl Write for Writing {
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
-}
-
-/// Path of the group that has no name yet.
-fn new_file(folder: &Path) -> PathBuf {
-    folder.join("new")
-}
-
-/// Removes the group that has no name: it is not wanted, or could not be written, and takes room that there
-/// is not.
-pub(super) fn discard(folder: &Path) {
-    let _ = std::fs::remove_file(new_file(folder));
 }

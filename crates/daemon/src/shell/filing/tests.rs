@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -109,12 +110,22 @@ impl Slow {
         self.done.recv_timeout(LIMIT).expect("a record is written, or not")
     }
 
-    /// Puts a record that is on the disk when it returns.
-    fn put_blocking(&self, job: u64, queued: Box<Queued>) {
+    /// Puts a record that is on the disk when it returns: by this number of syncs, two for the first one of a
+    /// file.
+    fn put_blocking(&self, job: u64, queued: Box<Queued>, syncs: usize) {
         self.filing.put(JobId(job), queued);
         self.await_begun();
-        self.go(1);
+        self.go(syncs - 1);
         assert_eq!(self.await_done(), (JobId(job), Ok(())));
+    }
+
+    /// Waits until the folder is empty: a file that takes more records stays for a while.
+    fn await_empty(&self) {
+        let deadline = std::time::Instant::now() + LIMIT;
+        while !self.names().is_empty() {
+            assert!(std::time::Instant::now() < deadline, "{:?} is left", self.names());
+            std::thread::yield_now();
+        }
     }
 
     fn is_idle(&self) -> bool {
@@ -151,12 +162,12 @@ impl Drop for Slow {
 }
 
 #[test]
-fn queue_file_is_written_before_the_answer_without_blocking() {
+fn queue_file_is_on_the_disk_before_the_answer_without_blocking() {
     let slow = Slow::new("slow");
     slow.filing.put(JobId(1), queued(true));
     slow.await_begun();
     slow.filing.put(JobId(2), queued(false));
-    assert_eq!((slow.records(), slow.done.try_recv().is_err()), (vec![], true), "the file is not there yet");
+    assert_eq!((slow.records(), slow.done.try_recv().is_err()), (vec![1], true), "the file is not there yet");
     slow.let_go.send(Ok(())).unwrap();
     slow.await_begun();
     assert_eq!((slow.records(), slow.done.try_recv().is_err()), (vec![1], true), "its name is not");
@@ -167,34 +178,33 @@ fn queue_file_is_written_before_the_answer_without_blocking() {
 }
 
 #[test]
-fn queue_records_that_wait_together_cost_two_syncs() {
+fn queue_records_that_wait_together_cost_one_sync() {
     let slow = Slow::new("together");
-    slow.filing.put(JobId(1), queued(true));
+    slow.put_blocking(1, queued(true), 2);
+    slow.filing.put(JobId(2), queued(true));
     slow.await_begun();
-    (2..=600).for_each(|job| slow.filing.put(JobId(job), queued(true)));
-    slow.go(1);
-    assert_eq!(slow.await_done(), (JobId(1), Ok(())));
-    slow.await_begun();
-    assert!(slow.is_idle() && slow.records() == [1], "nobody is told before");
+    (3..=600).for_each(|job| slow.filing.put(JobId(job), queued(true)));
     slow.go(0);
+    assert_eq!(slow.await_done(), (JobId(2), Ok(())));
     slow.await_begun();
-    assert!(slow.is_idle() && slow.records().len() == 600, "all are there, or none");
+    assert!(slow.is_idle() && slow.records().len() == 600, "nobody is told before");
     slow.go(0);
-    (2..=600).for_each(|job| assert_eq!(slow.await_done(), (JobId(job), Ok(()))));
+    (3..=600).for_each(|job| assert_eq!(slow.await_done(), (JobId(job), Ok(()))));
     assert!(slow.is_idle());
-    assert_eq!(slow.names(), ["1.jobs", "2.jobs"]);
+    assert_eq!(slow.names(), ["1.jobs"]);
     // The next controller has them all.
     let (_, read) = Folder::open(&slow.path).unwrap();
     assert_eq!(read.iter().map(|(job, _)| job.0).collect::<Vec<_>>(), (1..=600).collect::<Vec<_>>());
-    // The file goes with its last job; what is not is brought to the disk.
+    // What is removed of a file is brought to the disk, and the file goes with its last job.
     (1..600).for_each(|job| slow.filing.remove(JobId(job)));
     slow.await_begun();
-    slow.go(0);
-    assert_eq!((slow.records(), slow.names()), (vec![600], vec!["2.jobs".to_owned()]));
+    assert_eq!(slow.records(), [600]);
     let (_, read) = Folder::open(&slow.path).unwrap();
     assert_eq!(read, [(JobId(600), *queued(true))]);
     slow.filing.remove(JobId(600));
-    assert!(slow.names().is_empty());
+    assert!(slow.records().is_empty());
+    (0..600).for_each(|_| slow.let_go.send(Ok(())).unwrap());
+    slow.await_empty();
 }
 
 #[test]
@@ -205,42 +215,42 @@ fn queue_group_has_a_bound_of_bytes() {
         queued.launch.asked_for = "x".repeat(600_000);
         queued
     };
-    slow.put_blocking(1, long());
+    slow.put_blocking(1, long(), 2);
     slow.filing.put(JobId(2), queued(true));
     slow.await_begun();
     (3..6).for_each(|job| slow.filing.put(JobId(job), long()));
-    slow.go(1);
+    slow.go(0);
     slow.await_begun();
-    slow.go(1);
+    assert_eq!((slow.records(), slow.names().len()), (vec![1, 2, 3], 1));
+    slow.go(0);
     slow.await_begun();
-    assert_eq!(slow.records(), [1, 2, 3, 4]);
+    assert_eq!((slow.records(), slow.names().len()), (vec![1, 2, 3, 4, 5], 2));
     slow.go(1);
     (2..6).for_each(|job| assert_eq!(slow.await_done(), (JobId(job), Ok(()))));
-    assert_eq!((slow.names().len(), slow.records()), (4, vec![1, 2, 3, 4, 5]));
+    assert!(slow.is_idle());
 }
 
 #[test]
-fn queue_file_removed_while_written_never_appears() {
+fn queue_file_removed_while_written_is_not_in_force() {
     let slow = Slow::new("removed");
     slow.filing.put(JobId(1), queued(true));
     slow.await_begun();
     (2..5).for_each(|job| slow.filing.put(JobId(job), queued(true)));
     slow.filing.remove(JobId(1));
     slow.filing.remove(JobId(2));
-    slow.go(0);
+    assert_eq!((slow.records(), slow.names()), (vec![], vec!["1.jobs".to_owned()]));
+    slow.go(1);
     assert_eq!(slow.await_done(), (JobId(1), Ok(())));
     slow.await_begun();
-    assert_eq!((slow.records(), slow.names()), (vec![], vec!["new".to_owned()]), "others are on their way");
+    assert_eq!(slow.records(), [3, 4], "these are on their way to the disk");
     slow.filing.remove(JobId(3));
-    slow.go(0);
-    slow.await_begun();
     assert_eq!(slow.records(), [4]);
-    // It has its name, which is not on the disk.
     slow.filing.remove(JobId(4));
-    assert!(slow.names().is_empty());
+    assert!(slow.records().is_empty());
     slow.go(0);
     (2..5).for_each(|job| assert_eq!(slow.await_done(), (JobId(job), Ok(()))));
-    assert!(slow.names().is_empty() && slow.is_idle());
+    slow.await_empty();
+    assert!(slow.is_idle());
 }
 
 #[test]
@@ -251,9 +261,9 @@ fn queue_file_removed_and_put_again_while_written_is_the_later_one() {
     slow.filing.remove(JobId(1));
     let later = Box::new(Queued { suspended: true, ..*queued(true) });
     slow.filing.put(JobId(1), later.clone());
-    slow.go(0);
-    slow.await_begun();
     slow.go(1);
+    slow.await_begun();
+    slow.go(0);
     assert_eq!([slow.await_done(), slow.await_done()], [(JobId(1), Ok(())), (JobId(1), Ok(()))]);
     assert_eq!(Folder::open(&slow.path).unwrap().1, [(JobId(1), *later)]);
 }
@@ -291,36 +301,128 @@ fn queue_record_too_long_for_the_disk_costs_no_other_job() {
 }
 
 #[test]
-fn queue_folder_not_brought_to_the_disk_is_no_answer_for_any_of_a_group() {
+fn queue_folder_not_brought_to_the_disk_is_no_answer() {
     let slow = Slow::new("folder");
-    slow.put_blocking(1, queued(true));
-    slow.filing.put(JobId(2), queued(true));
+    slow.filing.put(JobId(1), queued(true));
     slow.await_begun();
-    (3..5).for_each(|job| slow.filing.put(JobId(job), queued(true)));
-    slow.go(1);
-    slow.await_begun();
-    slow.go(0);
+    slow.let_go.send(Ok(())).unwrap();
     slow.await_begun();
     slow.let_go.send(Err(io::ErrorKind::Other.into())).unwrap();
-    let ends: Vec<(u64, bool)> =
-        (0..3).map(|_| slow.await_done()).map(|(job, filed)| (job.0, filed.is_ok())).collect();
-    assert_eq!(ends, [(2, true), (3, false), (4, false)]);
+    let (job, filed) = slow.await_done();
+    assert_eq!((job, filed.is_err(), slow.names().len()), (JobId(1), true, 0));
+    // The name of the next file is no more on the disk than that one's.
+    slow.put_blocking(2, queued(true), 2);
+    assert_eq!(slow.names(), ["2.jobs"]);
 }
 
+/// An earlier record of a job loses its force when the later one is on the disk, and not before.
 #[test]
-fn queue_folder_has_the_later_record_of_a_job() {
+fn queue_folder_has_a_record_of_a_job_at_any_time() {
     let slow = Slow::new("later");
-    slow.put_blocking(1, queued(true));
-    let earlier = std::fs::read(slow.path.join("1.jobs")).unwrap();
+    slow.put_blocking(1, queued(true), 2);
     let later = Box::new(Queued { suspended: true, ..*queued(true) });
-    slow.put_blocking(1, later.clone());
-    assert_eq!(slow.names(), ["2.jobs"]);
-    // Stopped between the name of the later one and the end of the earlier one, and in the middle of a group.
-    std::fs::write(slow.path.join("1.jobs"), earlier).unwrap();
-    std::fs::write(slow.path.join("new"), "[3,{").unwrap();
-    let path = slow.path.clone();
+    slow.filing.put(JobId(1), later.clone());
+    slow.await_begun();
+    assert_eq!(slow.records(), [1, 1]);
+    let path = folder_of("later-copy");
+    std::fs::create_dir(&path).unwrap();
+    let both = std::fs::read(slow.path.join("1.jobs")).unwrap();
+    // Stopped in the middle of a further record.
+    std::fs::write(path.join("1.jobs"), [&both[..], b"#3,{"].concat()).unwrap();
+    std::fs::write(path.join("new"), "[3,{").unwrap();
     let (_folder, read) = Folder::open(&path).unwrap();
-    assert_eq!((read, slow.names()), (vec![(JobId(1), *later)], vec!["2.jobs".to_owned()]));
+    assert_eq!((read, Folder::open(&path).unwrap().1.len()), (vec![(JobId(1), *later.clone())], 1));
+    assert!(!path.join("new").exists());
+    std::fs::remove_dir_all(&path).unwrap();
+    slow.go(0);
+    assert_eq!(slow.await_done(), (JobId(1), Ok(())));
+    assert_eq!((slow.records(), slow.names()), (vec![1], vec!["1.jobs".to_owned()]));
+    assert_eq!(Folder::open(&slow.path).unwrap().1, [(JobId(1), *later)]);
+}
+
+/// The disk has any part of what was being written when a machine was stopped: the records before it count.
+#[test]
+fn queue_group_that_is_cut_has_its_whole_records() {
+    let slow = Slow::new("cut");
+    (1..4).for_each(|job| slow.put_blocking(job, queued(true), if job == 1 { 2 } else { 1 }));
+    let whole = std::fs::read(slow.path.join("1.jobs")).unwrap();
+    let path = folder_of("cut-copy");
+    for length in (0..whole.len()).step_by(7).chain([whole.len() - 1, whole.len()]) {
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join("1.jobs"), &whole[..length]).unwrap();
+        let (_, read) = Folder::open(&path).unwrap();
+        let expected = whole[..length].iter().filter(|byte| **byte == b'\n').count();
+        assert_eq!(read.len(), expected, "of {length} bytes");
+        assert_eq!(path.join("1.jobs").exists(), expected > 0, "of {length} bytes");
+    }
+    let _ = std::fs::remove_dir_all(&path);
+}
+
+/// Records of a job since it was removed last.
+#[derive(Debug, Default)]
+struct Put {
+    /// Number of the first of them.
+    first: u64,
+    numbers: BTreeSet<u64>,
+    answered: Option<u64>,
+}
+
+/// A daemon that is killed at any moment leaves what it has answered, or what was put behind that, and
+/// nothing that it has removed: whatever the disk takes and when, and however often a job is put.
+#[test]
+fn queue_folder_at_any_moment_has_what_was_answered_and_nothing_removed() {
+    let seed = tutti_testkit::seed();
+    let mut random = tutti_testkit::Random::new(seed);
+    for round in 0..25 {
+        // The thread of the last one may be in the midst of something.
+        let slow = Slow::new(&format!("any-{round}"));
+        let (mut puts, mut asked) = (BTreeMap::<u64, Put>::new(), VecDeque::new());
+        for number in 1..=80 {
+            let what = format!("TUTTI_TEST_SEED={seed}, round {round}, step {number}");
+            let job = 1 + random.below(6);
+            match random.below(10) {
+                0..=4 => {
+                    let mut queued = queued(random.chance(800));
+                    queued.launch.submitted_ms = number;
+                    puts.entry(job).or_default().numbers.insert(number);
+                    asked.push_back((job, number));
+                    slow.filing.put(JobId(job), queued);
+                }
+                5 | 6 => {
+                    slow.filing.remove(JobId(job));
+                    puts.insert(job, Put { first: number, ..Put::default() });
+                }
+                _ if random.chance(150) => slow.let_go.send(Err(io::ErrorKind::StorageFull.into())).unwrap(),
+                _ => slow.let_go.send(Ok(())).unwrap(),
+            }
+            let copy = folder_of("any-copy");
+            std::fs::create_dir(&copy).unwrap();
+            // As of before the files are read: what is answered meanwhile may be in those that were.
+            let answers: Vec<_> = slow.done.try_iter().collect();
+            // In the order in which they are written: an earlier record ends when a later one is there.
+            let mut names = slow.names();
+            names.sort_by_key(|name| (name.len(), name.clone()));
+            for name in names {
+                // It may be removed just now.
+                let _ = std::fs::copy(slow.path.join(&name), copy.join(&name));
+            }
+            for (job, filed) in answers {
+                let (of, number) = asked.pop_front().expect("it was put");
+                assert_eq!(JobId(of), job, "{what}");
+                let put = puts.entry(of).or_default();
+                if filed.is_ok() && number > put.first {
+                    put.answered = Some(number);
+                }
+            }
+            let found: BTreeMap<JobId, Queued> = Folder::open(&copy).unwrap().1.into_iter().collect();
+            for (job, put) in &puts {
+                let found = found.get(&JobId(*job)).map(|queued| queued.launch.submitted_ms);
+                assert!(found >= put.answered, "{what}: job {job} has {found:?} of {put:?}");
+                assert!(found.is_none_or(|found| put.numbers.contains(&found)), "{what}: {found:?}, {put:?}");
+            }
+            std::fs::remove_dir_all(&copy).unwrap();
+        }
+    }
 }
 
 #[test]
@@ -335,7 +437,7 @@ fn queue_folder_of_an_earlier_release_is_read() {
     let (slow, read) = Slow::open(path);
     assert_eq!(read.iter().map(|(job, _)| job.0).collect::<Vec<_>>(), [7, 8]);
     let later = Box::new(Queued { suspended: true, ..*queued(true) });
-    slow.put_blocking(7, later);
+    slow.put_blocking(7, later, 2);
     slow.filing.remove(JobId(8));
     // What is not understood stays for who looks.
     assert_eq!(slow.names(), ["4.jobs", "5.jobs", "9.json"]);
