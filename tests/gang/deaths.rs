@@ -7,6 +7,7 @@ use tutti_testkit::Random;
 use crate::Cluster;
 use crate::cluster::SLOWLY_LOST;
 use crate::harness::{Running, await_that};
+use crate::log::{read, two_jobs};
 use crate::traffic::Traffic;
 use crate::turns::{Turns, groups};
 
@@ -100,6 +101,29 @@ fn strict_switch_resumes_after_a_daemon_restart() {
         cluster.replace(2);
     }
     all.iter_mut().for_each(|turns| turns.await_more(3, crate::harness::LIMIT));
+    cluster.tutti(&["kill", "1", "2"]).expect_success();
+    jobs.into_iter().for_each(|job| assert_eq!(job.end().0, 137));
+}
+
+/// A user may stop the starter of a job: then nobody answers for its channels, which others do not wait for.
+#[test]
+fn strict_switch_does_not_wait_for_a_stopped_starter() {
+    let cluster = Cluster::up("gang-strict-mute", 2, &["--slice", "20", "--slots", "1", "--strict"]);
+    let Some(jobs) = two_jobs(&cluster, 2, 2) else { return };
+    let starter = jobs[0].mark.processes().into_iter().find(|pid| is_named(pid, "tutti-starter"));
+    let starter = starter.expect("a job has starters");
+    let Some(mut turns) = Turns::of(&[&jobs[1]]) else { return };
+    kill_process(starter, Signal::STOP).expect("it lives");
+    turns.await_more(30, crate::harness::LIMIT);
+    kill_process(starter, Signal::CONT).expect("it lives");
+    let tested = |node: &str| {
+        let log = read(&cluster);
+        log.iter().filter(|turn| turn.what == "steady" && turn.job == 1 && turn.node == node).count()
+    };
+    let before = ["node0", "node1"].map(tested);
+    await_that("its channels are tested again on both nodes", || {
+        ["node0", "node1"].map(tested).iter().zip(before).all(|(now, before)| *now >= before + 3)
+    });
     cluster.tutti(&["kill", "1", "2"]).expect_success();
     jobs.into_iter().for_each(|job| assert_eq!(job.end().0, 137));
 }

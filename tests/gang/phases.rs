@@ -69,6 +69,9 @@ fn assert_in_order(switch: &Switch, nodes: usize) -> bool {
         let told = told.expect("who freezes has been told of a switch");
         assert!(told.from_us <= turn.from_us, "{} freezes before it is told: {switch:#?}", turn.node);
     }
+    if !is_steady_first(switch, leaves, &phases[0].1, phases[1].1[0]) {
+        return false;
+    }
     for pair in phases.windows(2) {
         let last = pair[0].1.iter().max_by_key(|turn| turn.to_us).expect("there are some");
         let first = pair[1].1.iter().min_by_key(|turn| turn.from_us).expect("there are some");
@@ -86,13 +89,30 @@ fn assert_in_order(switch: &Switch, nodes: usize) -> bool {
     true
 }
 
+/// Whether the channels of the job that leaves have been tested on each node: after its ranks there stood
+/// still, and before FROZEN was there. False where a node was late, and the switch went on without.
+#[track_caller]
+fn is_steady_first(switch: &Switch, leaves: u64, froze: &[&Turn], frozen: &Turn) -> bool {
+    let tested = switch.iter().filter(|turn| turn.what == "steady" && turn.job == leaves);
+    let by_node: BTreeMap<&str, &Turn> = tested.map(|turn| (turn.node.as_str(), turn)).collect();
+    if by_node.len() < froze.len() {
+        return false;
+    }
+    for freeze in froze {
+        let steady = by_node[freeze.node.as_str()];
+        let is_between = freeze.to_us <= steady.from_us && steady.to_us <= frozen.from_us;
+        assert!(is_between, "{}: FROZEN does not wait for steady channels: {switch:#?}", freeze.node);
+    }
+    true
+}
+
 fn switches(turns: Vec<Turn>) -> BTreeMap<u64, Switch> {
     let mut switches = BTreeMap::<u64, Switch>::new();
     turns.into_iter().for_each(|turn| switches.entry(turn.generation).or_default().push(turn));
     switches
 }
 
-// Paper: S17, R2, R3, R6, R7
+// Paper: S14, S17, R2, R3, R6, R7
 #[test]
 fn strict_switch_phases_are_barriers() {
     // One node above the other: what is said goes through an inner node.
@@ -161,6 +181,59 @@ fn frozen(turns: &[Turn], node: &str, job: u64) -> Vec<Gap> {
     frozen
 }
 
+/// Time from `at` on in which by their gaps neither of two ranks stood still, until one of them has written
+/// down no more.
+fn together(mut at: u64, one: &[Gap], other: &[Gap]) -> Vec<Gap> {
+    let ends = [one, other].map(|gaps| gaps.last().map_or(0, |gap| gap.1));
+    let until = ends[0].min(ends[1]);
+    let mut all: Vec<Gap> = one.iter().chain(other).copied().collect();
+    all.sort_unstable();
+    let mut both = Vec::new();
+    for (from, to) in all.into_iter().filter(|gap| gap.0 < until) {
+        if from > at {
+            both.push((at, from));
+        }
+        at = at.max(to);
+    }
+    both
+}
+
+#[test]
+fn ranks_that_run_at_once_are_seen_to() {
+    assert_eq!(together(5, &[(0, 10), (20, 30)], &[(10, 20), (30, 40)]), []);
+    assert_eq!(together(5, &[(0, 10), (20, 30)], &[(10, 19), (30, 40)]), [(19, 20)]);
+    assert_eq!(together(1, &[(0, 10), (21, 30)], &[(5, 20), (30, 40)]), [(20, 21)]);
+}
+
+// Paper: R2
+#[test]
+fn strict_switch_runs_no_two_jobs_at_once() {
+    let cluster = Cluster::up("gang-apart", 2, &["--slice", "20", "--slots", "1", "--strict"]);
+    let place = ["-N", "2", "-n", "2"];
+    let jobs = ["gang-apart-one", "gang-apart-two"].map(|name| Gaps::start(&cluster, name, &place));
+    let Some(mut turns) = Turns::of(&[&jobs[0].job, &jobs[1].job]) else { return };
+    turns.await_more(40, LIMIT);
+    let node = |rank| format!("node{rank}");
+    let since = |log: &[Turn], rank| {
+        let first = |job| frozen(log, &node(rank), job).first().map(|gap| gap.0);
+        first(1).zip(first(2)).map(|(one, other)| one.max(other))
+    };
+    await_that("each job has been frozen on each node", || {
+        let log = read(&cluster);
+        [0, 1].iter().all(|rank| since(&log, *rank).is_some())
+    });
+    for rank in [0, 1] {
+        let since = since(&read(&cluster), rank).expect("it was there");
+        let [one, other] = [0, 1].map(|job: usize| jobs[job].read(rank));
+        let of_turns = |gaps: &[Gap]| gaps.iter().filter(|gap| gap.0 >= since).count();
+        assert!(of_turns(&one) >= 10 && of_turns(&other) >= 10, "{}: {one:?} {other:?}", node(rank));
+        let at_once = together(since, &one, &other);
+        assert_eq!(at_once, [], "{}, from and to in us: {one:?} {other:?}", node(rank));
+    }
+    cluster.tutti(&["kill", "1", "2"]).expect_success();
+    jobs.into_iter().for_each(|gaps| assert_eq!(gaps.job.end().0, 137));
+}
+
 // Paper: S23
 #[test]
 fn strict_switch_phases_are_measured() {
@@ -192,8 +265,8 @@ fn strict_switch_phases_are_measured() {
     // What is measured is said for every part: whoever adds it up has the switch.
     let log = read(&cluster);
     for (node, due) in [
-        ("node1", &["switch", "freeze", "save", "restore", "thaw"][..]),
-        ("node0", &["switch", "freeze", "frozen", "save", "saved", "restore", "restored", "thaw"]),
+        ("node1", &["switch", "freeze", "steady", "save", "restore", "thaw"][..]),
+        ("node0", &["switch", "freeze", "steady", "frozen", "save", "saved", "restore", "restored", "thaw"]),
     ] {
         for part in due {
             assert!(log.iter().any(|turn| turn.node == node && turn.what == *part), "{node} {part}");

@@ -11,6 +11,7 @@ use tutti_tests::{Scratch, compile};
 
 use crate::Cluster;
 use crate::harness::{LIMIT, Running};
+use crate::log::read;
 use crate::turns::Turns;
 
 /// Until so many turns have been seen.
@@ -186,7 +187,25 @@ fn take_turns_of(traffic: &Traffic, name: &str, up: &[&str], ranks: u32, faults:
         .collect();
     let Some(mut seen) = Turns::of(&[&jobs[0], &jobs[1]]) else { return };
     seen.await_more(turns, PATIENCE);
-    if faults { traffic.end_faulty(jobs) } else { traffic.end(jobs) }
+    if faults {
+        traffic.end_faulty(jobs)
+    } else {
+        traffic.end(jobs)
+    }
+    if up.contains(&"--strict") {
+        have_been_steady(&cluster, turns);
+    }
+}
+
+/// Channels of jobs whose messages are under way at each of so many turns were found steady in most of them.
+#[track_caller]
+fn have_been_steady(cluster: &Cluster, turns: u64) {
+    let tests = read(cluster).into_iter().filter(|turn| turn.what == "steady");
+    let mut took_us: Vec<u64> = tests.map(|turn| turn.to_us - turn.from_us).collect();
+    took_us.sort_unstable();
+    println!("{} steady state tests, {:?} us in the middle", took_us.len(), took_us.get(took_us.len() / 2));
+    // Each turn ends on two nodes; one that is late is left out.
+    assert!(took_us.len() as u64 >= turns, "of {turns} turns on two nodes: {}", took_us.len());
 }
 
 #[test]

@@ -25,7 +25,7 @@ const PAPER_500_MS: [Reference; 1] = [("SCore-D BAR", &[(32.0, 2.0)])];
 /// The paper's phases in ms: freeze below 1, save and restore of empty FIFOs (its table 3), the rest about 1.
 const PAPER_PHASES: [f64; 5] = [1.0, 0.94, 0.005, 0.37, 1.0];
 const PHASES: [&str; 5] = ["freeze", "save", "schedule", "restore", "run"];
-const PHASES_EXPLAINED: &str = "\nPhases: medians of EP / BAR in us, between what the controller sees: SWITCH, FROZEN, SAVED, SWITCH, RESTORED, last thaw. There is no drain: channels stay where they are.";
+const PHASES_EXPLAINED: &str = "\nPhases: medians of EP / BAR in us, between what the controller sees: SWITCH, FROZEN (strict: with steady channels), SAVED, SWITCH, RESTORED, last thaw.";
 
 /// Measurements of one setting.
 #[derive(Clone, Debug)]

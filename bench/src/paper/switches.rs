@@ -17,7 +17,9 @@ pub fn channel(paper: &Paper<'_>) -> Result<(), String> {
         println!("| {row} |");
     }
     println!("| full | full | 6.12 | 4.43 |\n");
-    println!("Here a full receive FIFO is memory of the job and is not copied. A switch copies nothing.");
+    println!(
+        "Here a full receive FIFO is memory of the job and is not copied. A switch copies with --strict alone."
+    );
     experiment(paper, "channel")
 }
 

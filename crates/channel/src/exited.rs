@@ -5,6 +5,7 @@
 use crate::counters::Drop;
 use crate::endpoint::Transmit;
 use crate::packet::{Body, DONE, GONE, HEADER_BYTES, Header, Kind, parse, write_bulk_ack, write_header};
+use crate::steady;
 use crate::types::{Identity, Incarnation, Rank, Seq};
 
 /// A rank that has left.
@@ -50,6 +51,10 @@ impl ExitedRank {
         }
         let at = self.expected.binary_search_by_key(&header.from, |(rank, ..)| *rank);
         let (to, known, expected) = self.expected[at.map_err(|_| Drop::OutsidePartition)?];
+        if header.kind == Kind::SteadyProbe {
+            // It stands still for good.
+            return Ok(Some(steady::answer(identity, &header, expected, into)));
+        }
         // A peer's next process has a flow of its own, of which the rank has taken nothing.
         let expected = match header.incarnation.0.wrapping_sub(known.0).cast_signed() {
             0 => expected,

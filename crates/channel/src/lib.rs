@@ -19,6 +19,7 @@
 
 mod bulk;
 mod config;
+pub mod context;
 mod counters;
 mod credit;
 pub mod cut;

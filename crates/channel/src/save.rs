@@ -20,7 +20,7 @@ use crate::types::{Identity, Incarnation, Key, Now, Rank};
 
 pub(crate) const VERSION: u32 = 3;
 const MAGIC: [u8; 4] = *b"TutC";
-const HEAD_BYTES: usize = 16;
+pub(crate) const HEAD_BYTES: usize = 16;
 
 /// Why saved bytes are not an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -165,7 +165,7 @@ impl<M: FlowMemory> Endpoint<M> {
         now: Now,
         mut memory: impl FnMut(Rank) -> Option<M>,
     ) -> Result<Self, RestoreError> {
-        let mut reader = open(saved)?;
+        let mut reader = open(saved, MAGIC, VERSION)?;
         let key = Key(reader.u64()?);
         let before = reader.u32()?;
         let identity = Identity { key, incarnation, rank: Rank(reader.u32()?) };
@@ -193,14 +193,14 @@ fn agreed(config: &Config) -> [(&'static str, u64); 4] {
     ]
 }
 
-/// Checks magic, version, length and checksum.
-fn open(saved: &[u8]) -> Result<Reader<'_>, RestoreError> {
-    if saved.len() < HEAD_BYTES + 4 || saved[..4] != MAGIC {
+/// Checks magic, version, length and checksum of something saved.
+pub(crate) fn open(saved: &[u8], magic: [u8; 4], known: u32) -> Result<Reader<'_>, RestoreError> {
+    if saved.len() < HEAD_BYTES + 4 || saved[..4] != magic {
         return Err(RestoreError::Foreign);
     }
     let mut head = Reader(&saved[4..HEAD_BYTES]);
     let (version, length) = (head.u32()?, head.u64()?);
-    if version != VERSION {
+    if version != known {
         return Err(RestoreError::Version(version));
     }
     let (contents, crc) = saved.split_at(saved.len() - 4);
@@ -214,27 +214,41 @@ fn open(saved: &[u8]) -> Result<Reader<'_>, RestoreError> {
     Ok(Reader(&contents[HEAD_BYTES..]))
 }
 
-/// CRC-32 (IEEE 802.3), a nibble at a time: a snapshot is written seldom, and a small table is enough.
-pub fn crc32(bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 16] = {
-        let mut table = [0; 16];
-        let mut at = 0;
-        while at < 16 {
-            let (mut crc, mut bit) = (at as u32, 0);
-            while bit < 4 {
-                crc = if crc & 1 != 0 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
-                bit += 1;
-            }
-            table[at] = crc;
-            at += 1;
+/// Remainders of a byte that is followed by so many zero bytes, by its value.
+static CRC_TABLES: [[u32; 256]; 8] = crc_tables();
+
+const fn crc_tables() -> [[u32; 256]; 8] {
+    let mut tables = [[0; 256]; 8];
+    let mut value = 0;
+    while value < 256 {
+        let (mut crc, mut bit) = (value as u32, 0);
+        while bit < 8 {
+            crc = if crc & 1 != 0 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
+            bit += 1;
         }
-        table
-    };
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
-        let crc = crc ^ u32::from(*byte);
-        let crc = crc >> 4 ^ TABLE[(crc & 15) as usize];
-        crc >> 4 ^ TABLE[(crc & 15) as usize]
-    })
+        tables[0][value] = crc;
+        value += 1;
+    }
+    let mut at = 256;
+    while at < 8 * 256 {
+        let before = tables[at / 256 - 1][at % 256];
+        tables[at / 256][at % 256] = before >> 8 ^ tables[0][(before & 255) as usize];
+        at += 1;
+    }
+    tables
+}
+
+/// CRC-32 (IEEE 802.3), eight bytes at a time: a strict switch waits for it.
+pub fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        let mixed = u64::from_le_bytes(*word) ^ u64::from(crc);
+        let remainder = |(table, byte): (&[u32; 256], u8)| table[usize::from(byte)];
+        crc = CRC_TABLES.iter().rev().zip(mixed.to_le_bytes()).map(remainder).fold(0, |sum, one| sum ^ one);
+    }
+    let byte = |crc: u32, byte: &u8| crc >> 8 ^ CRC_TABLES[0][(crc as u8 ^ byte) as usize];
+    !rest.iter().fold(crc, byte)
 }
 
 #[cfg(test)]
@@ -244,5 +258,7 @@ mod tests {
     #[test]
     fn crc32_matches_the_standard_check_value() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc32(&[0; 32]), 0x190a_55ad);
+        assert_eq!(crc32(b"The quick brown fox jumps over the lazy dog"), 0x414f_a339);
     }
 }

@@ -1,17 +1,16 @@
 //! The paper's steady state of a channel: every message sent has been acknowledged or refused, asked
-//! for between the daemons of two frozen ranks. A refused message is safely in its sender's FIFO, so a
+//! for between the starters of two frozen ranks. A refused message is safely in its sender's FIFO, so a
 //! receiver that is full and stopped does not keep the state from being reached.
 //!
 //! ```text
-//! sender's daemon                     receiver's daemon
-//! SteadyTest  -- SteadyProbe(g, n) -->  SteadyResponder: is my rank frozen in generation g?
+//! sender's starter                    receiver's starter
+//! SteadyTest  -- SteadyProbe(g, n) -->  SteadyResponder: is my rank frozen?
 //!             <- SteadyAnswer(g, n, rcv_nxt) --   then the flow is closed until thaw, and what it holds is said
 //! ```
 //!
-//! The cut ([`crate::cut`]) needs none of this. It is there for `--switch=strict`, for giving a channel back,
-//! and for transports whose queue is one per card: there the daemon drops what still comes for a closed flow.
-//! What is claimed is only what is true: whatever arrives later is a duplicate by its number or is dropped,
-//! since the flow is closed.
+//! The cut ([`crate::cut`]) needs none of this. It is there for `tutti up --strict`: the starter of each node
+//! asks by the sockets of its frozen ranks, and drops what still comes for them. What is claimed is only what
+//! is true: whatever arrives later is a duplicate by its number or is dropped, since the flow is closed.
 
 use crate::counters::Drop;
 use crate::cut::FlowWords;
@@ -140,20 +139,18 @@ impl SteadyTest {
 #[derive(Clone, Debug)]
 pub struct SteadyResponder {
     identity: Identity,
-    generation: Generation,
     closed: Vec<Rank>,
 }
 
 impl SteadyResponder {
-    /// Stands for a rank that is in `generation`.
+    /// Stands for a rank.
     #[must_use]
-    pub fn new(identity: Identity, generation: Generation) -> Self {
-        SteadyResponder { identity, generation, closed: Vec::new() }
+    pub fn new(identity: Identity) -> Self {
+        SteadyResponder { identity, closed: Vec::new() }
     }
 
-    /// Answers a probe, if the rank `is_frozen` (known for certain: `frozen 1`) and in the generation that is
-    /// asked about; `words` gives the words of its flow from a rank, or `None` outside the partition. From
-    /// then on the flow is closed.
+    /// Answers a probe, if the rank `is_frozen` (known for certain: `frozen 1`); `words` gives the words of its
+    /// flow from a rank, or `None` outside the partition. From then on the flow is closed.
     ///
     /// # Errors
     /// It is no probe for this rank.
@@ -170,22 +167,13 @@ impl SteadyResponder {
         let (header, _) = parse(datagram).map_err(Drop::Malformed)?;
         check(&self.identity, &header, Kind::SteadyProbe)?;
         let words = words(header.from).ok_or(Drop::OutsidePartition)?;
-        if !is_frozen || header.generation() != self.generation {
+        if !is_frozen {
             return Ok(None);
         }
         if !self.is_closed(header.from) {
             self.closed.push(header.from);
         }
-        let mut answer =
-            control(&self.identity, header.from, Kind::SteadyAnswer, self.generation, header.echo, Seq(0));
-        answer.ack = words.rcv_nxt;
-        write_header(&answer, 0, into);
-        Ok(Some(Transmit {
-            to: header.from,
-            bytes: HEADER_BYTES,
-            segment_bytes: HEADER_BYTES,
-            lies_in: None,
-        }))
+        Ok(Some(answer(&self.identity, &header, words.rcv_nxt, into)))
     }
 
     /// Whether what comes from `from` is to be neither stored nor acknowledged.
@@ -194,11 +182,19 @@ impl SteadyResponder {
         self.closed.contains(&from)
     }
 
-    /// The rank is thawed into `generation`: all flows are open.
-    pub fn handle_thaw(&mut self, generation: Generation) {
-        self.generation = generation;
+    /// The rank is thawed: all flows are open.
+    pub fn handle_thaw(&mut self) {
         self.closed.clear();
     }
+}
+
+/// Writes the answer to a probe: all before `held` has been taken.
+pub(crate) fn answer(identity: &Identity, probe: &Header, held: Seq, into: &mut [u8]) -> Transmit {
+    let mut answer =
+        control(identity, probe.from, Kind::SteadyAnswer, probe.generation(), probe.echo, Seq(0));
+    answer.ack = held;
+    write_header(&answer, 0, into);
+    Transmit { to: probe.from, bytes: HEADER_BYTES, segment_bytes: HEADER_BYTES, lies_in: None }
 }
 
 fn control(identity: &Identity, to: Rank, kind: Kind, generation: Generation, echo: u32, seq: Seq) -> Header {

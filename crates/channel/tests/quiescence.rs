@@ -89,7 +89,7 @@ fn channel_is_quiescent_although_a_full_receiver_is_stopped() {
     assert!(!sender.is_steady());
     let before = (words(&sender, 1), words(&receiver, 0));
     let mut test = SteadyTest::new(identity(0), Generation(5), 1, 0, [(Rank(1), before.0)]);
-    let mut responder = SteadyResponder::new(identity(1), Generation(5));
+    let mut responder = SteadyResponder::new(identity(1));
     assert!(
         !probe(&mut test, &mut responder, false, before.1),
         "a rank that is not frozen is not answered for"
@@ -99,7 +99,7 @@ fn channel_is_quiescent_although_a_full_receiver_is_stopped() {
     for (generation, number) in [(4, 1), (5, 2)] {
         let mut other =
             SteadyTest::new(identity(0), Generation(generation), number, 0, [(Rank(1), before.0)]);
-        let mut stale = SteadyResponder::new(identity(1), Generation(generation));
+        let mut stale = SteadyResponder::new(identity(1));
         let (mut probe, mut answer) = ([0; 64], [0; 64]);
         let probed = other.poll_probe(0, &mut probe).unwrap();
         let found_crc = stale
@@ -126,7 +126,7 @@ fn channel_is_quiescent_although_a_full_receiver_is_stopped() {
     }
     assert_eq!(words(&receiver, 0), before.1);
     // Both go on, and nothing is lost.
-    responder.handle_thaw(Generation(6));
+    responder.handle_thaw();
     receiver.open_all();
     assert!(!responder.is_closed(Rank(0)));
     receiver.handle_room(Rank(0));

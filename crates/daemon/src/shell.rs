@@ -370,6 +370,10 @@ impl Shell {
                 }
                 return;
             }
+            ShellEvent::Core(Event::Gang(gang::SwitchEvent::Context(job, step, generation, within_ns))) => {
+                let numbers = [generation, within_ns].map(u64::to_le_bytes).concat();
+                return self.put_to_starter(job, Kind::Context, step as u32, &numbers);
+            }
             ShellEvent::Core(Event::Gang(gang::SwitchEvent::UserLine(uid, text))) => {
                 return self.complaints.inform(uid, &text);
             }
@@ -441,6 +445,7 @@ impl Shell {
                 drop(self.region_clients.remove(client));
             }
             Event::Starter(job, _) if self.starters.get(job).is_some_and(Starter::is_abandoned) => return,
+            Event::Starter(job, frames) => self.pass_context_done(*job, frames),
             _ => {}
         }
         self.core.handle(now(), event);

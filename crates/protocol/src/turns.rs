@@ -30,10 +30,12 @@ pub enum TurnKind {
     Locked,
     /// The job ran for so long in the turn of another one, which waited for a service of it.
     Lent,
+    /// The channels of the job's ranks here were found steady so long after these stood still (strict).
+    Steady,
 }
 
 /// All of them, by number.
-pub const KINDS: [TurnKind; 11] = [
+pub const KINDS: [TurnKind; 12] = [
     TurnKind::Switch,
     TurnKind::Freeze,
     TurnKind::Thaw,
@@ -45,6 +47,7 @@ pub const KINDS: [TurnKind; 11] = [
     TurnKind::Unlock,
     TurnKind::Locked,
     TurnKind::Lent,
+    TurnKind::Steady,
 ];
 
 /// A stretch of a node's turns, for the log: the times are in us from `since_us` on, which is in us since

@@ -25,6 +25,8 @@
 //! | Reattach | starter, first, to a daemon that has followed its own | - | [`Reattach`] as JSON |
 //! | Hold, Release | daemon | - | number and bytes of a snapshot (`starter/hold.rs`) |
 //! | Held, Released | starter | - | number of a snapshot, what is seen; whether it is whole |
+//! | Context | daemon, of a job that is frozen for a strict switch | [`ContextStep`] | generation of the switch, ns that it may take |
+//! | ContextDone | starter | the same | the same generation; 1: all is well |
 //! | Output, Errors | starter | rank | what it wrote: whole lines, or a part after a silence |
 //! | Report | starter | - | [`Report`] as JSON; [`Report::End`] is the last frame |
 //! | Files, Write, Flush; Opened, Written | daemon; writer | number of a file | [`crate::writer`]; never on the wire to a starter |
@@ -140,6 +142,11 @@ pub enum Kind {
     Terminated = 28,
     /// From root's daemon, first: the cgroup of the job, as descriptors ([`tutti_os::cgroup::Granted`]).
     Group = 27,
+    /// From a daemon: test, save or restore the channels of the job, which is frozen ([`ContextStep`]): the
+    /// generation of the switch (u64), ns that it may take (u64).
+    Context = 44,
+    /// To a daemon: that is done: the generation (u64), 1 if all is well (u64).
+    ContextDone = 45,
     /// To a writer of output files: which ([`crate::writer`]).
     Files = 22,
     /// Bytes for one of them.
@@ -192,6 +199,8 @@ const KINDS: &[Kind] = &[
     Kind::Report,
     Kind::Held,
     Kind::Released,
+    Kind::Context,
+    Kind::ContextDone,
     Kind::Files,
     Kind::Write,
     Kind::Flush,
@@ -206,6 +215,26 @@ const KINDS: &[Kind] = &[
     #[cfg(feature = "next-wire")]
     Kind::Next,
 ];
+
+/// Work on the channels of a frozen job, in a strict switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ContextStep {
+    /// Wait until they are steady.
+    Test = 1,
+    /// Copy their network context.
+    Save = 2,
+    /// Compare the copy with what is there.
+    Restore = 3,
+}
+
+impl ContextStep {
+    /// The step that stands in place of a rank.
+    #[must_use]
+    pub fn of_number(number: u32) -> Option<Self> {
+        [Self::Test, Self::Save, Self::Restore].into_iter().find(|step| *step as u32 == number)
+    }
+}
 
 /// A frame without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,9 @@
 //!   of A runs an instruction of its own, so A cannot disturb B, and counts as frozen; nobody waits
 //!   until its freezer has said so but whoever suspends it. Where nobody comes to A's slots, or A is stopped
 //!   by signals, A's next turn waits for that word.
-//! - **Strict**: the switch is the paper's FREEZE. B waits for RESTORE and RUN.
+//! - **Strict**: the switch is the paper's FREEZE. FROZEN of a job with several nodes is said when its channels
+//!   are steady, too. B waits for RESTORE and RUN. What is asked of channels is waited for [`Timing::channel_ns`]
+//!   at most: then the switch goes on without, and nothing more is asked until an answer comes.
 //! - **The newest generation wins**: an older switch is never executed. A switch whose plan has not come
 //!   waits for it, or for a newer switch. A generation that was skipped makes all frozen jobs report once
 //!   more, since the node cannot know whether they should have run in it.
@@ -29,6 +31,7 @@
 //! After [`NodeSwitch::new`] nothing here allocates but for [`NodeSwitch::handle_plan`] and
 //! [`NodeSwitch::handle_job`], as long as there are at most as many jobs as announced.
 
+mod channels;
 mod execute;
 mod loans;
 mod orders;
@@ -53,6 +56,9 @@ pub struct Timing {
     pub silence_ns: u64,
     /// The slice in which a node without a controller runs its own jobs by turns.
     pub alone_slice_ns: u64,
+    /// How long an answer about the channels of a job is waited for, in strict switches: below the time after
+    /// which a node is late. 0: nobody asks whether they are steady, and a copy may take any time.
+    pub channel_ns: u64,
 }
 
 impl Default for Timing {
@@ -62,6 +68,7 @@ impl Default for Timing {
             idle_ns: 1_000_000,
             silence_ns: 10_000_000_000,
             alone_slice_ns: SLICE_DEFAULT_NS,
+            channel_ns: 5 * SLICE_DEFAULT_NS,
         }
     }
 }
@@ -86,6 +93,11 @@ pub enum Action {
     Return(JobId),
     /// `cgroup.kill`; [`NodeSwitch::handle_job_ended`] when nobody is left.
     Kill(JobId),
+    /// Ask whether the channels of the job, which is frozen here, are steady: whether all that its ranks here
+    /// have sent to other nodes has been taken or refused. [`JobChange::Steady`].
+    TestSteady(JobId),
+    /// What was asked of the job's channels was not answered in time; the switch goes on without.
+    Unanswered(JobId),
     /// Copy the job's channel state; [`JobChange::Saved`].
     Save(JobId),
     /// Load the job's channel state; [`JobChange::Restored`].
@@ -141,6 +153,8 @@ pub enum JobChange {
     Exempt,
     /// The freezer says that the job is thawed.
     Thawed,
+    /// The steady state test is over: the channels of the job are steady, or its time is.
+    Steady,
     /// The channel state of the job has been copied.
     Saved,
     /// The channel state of the job has been loaded.
@@ -217,7 +231,7 @@ impl NodeSwitch {
         self.handle_early_orders(job);
         let at = self.jobs.len() - 1;
         if arrival == Arrival::Frozen && !self.jobs[at].in_row {
-            self.report_frozen(at);
+            self.settle_frozen(now_ns, at);
         }
         self.apply(now_ns);
     }
@@ -274,8 +288,9 @@ impl NodeSwitch {
             JobChange::Frozen => self.handle_frozen(now_ns, job),
             JobChange::Exempt => self.handle_exempt(now_ns, job),
             JobChange::Thawed => self.handle_thawed(now_ns, job),
-            JobChange::Saved => self.handle_saved(now_ns, job),
-            JobChange::Restored => self.handle_restored(now_ns, job),
+            JobChange::Steady | JobChange::Saved | JobChange::Restored => {
+                self.handle_answer(now_ns, job, change);
+            }
             JobChange::Asleep => self.handle_asleep(now_ns, job, true),
             JobChange::Awake => self.handle_asleep(now_ns, job, false),
         }
@@ -306,7 +321,7 @@ impl NodeSwitch {
     fn count_as_frozen(&mut self, now_ns: u64, at: usize, confirm: fn(&mut Local) -> bool) {
         if confirm(&mut self.jobs[at]) {
             self.lap.frozen_ns = now_ns;
-            self.report_frozen(at);
+            self.settle_frozen(now_ns, at);
             self.apply(now_ns);
         }
     }
@@ -314,24 +329,6 @@ impl NodeSwitch {
     fn handle_thawed(&mut self, now_ns: u64, job: JobId) {
         if self.find(job).is_some_and(|at| self.jobs[at].is_thawed()) {
             self.lap.thawed_ns = now_ns;
-        }
-    }
-
-    fn handle_saved(&mut self, now_ns: u64, job: JobId) {
-        if let Some(local) = self.find_mut(job)
-            && let Some(generation) = local.saving.take()
-        {
-            self.actions.push_back(Action::Reached(job, Stage::Saved, generation));
-            self.apply(now_ns);
-        }
-    }
-
-    fn handle_restored(&mut self, now_ns: u64, job: JobId) {
-        if let Some(local) = self.find_mut(job)
-            && let Some(generation) = local.restoring.take()
-        {
-            self.actions.push_back(Action::Reached(job, Stage::Restored, generation));
-            self.apply(now_ns);
         }
     }
 
@@ -352,6 +349,7 @@ impl NodeSwitch {
     pub fn handle_time(&mut self, now_ns: u64) {
         self.execute(now_ns);
         self.check_silence(now_ns);
+        self.check_unanswered(now_ns);
         self.apply(now_ns);
         self.check_idle(now_ns);
         self.check_stuck(now_ns);
@@ -456,8 +454,7 @@ impl NodeSwitch {
 
     /// True if some job is on its way to a stage of a switch.
     fn is_at_work(&self) -> bool {
-        let copies = |local: &Local| local.saving.is_some() || local.restoring.is_some();
-        self.is_freezing() || self.jobs.iter().any(|local| copies(local) && !local.dying)
+        self.is_freezing() || self.jobs.iter().any(|local| local.is_asked() && !local.dying)
     }
 
     fn find(&self, job: JobId) -> Option<usize> {

@@ -22,6 +22,7 @@
 //! | [`memory_watch`] | whether the job is hit when the memory of its user is used up |
 //! | [`origin`] | files of the node where the job was submitted, mounted for its ranks |
 //! | [`exited`] | answers for ranks that have left, in a job on several nodes |
+//! | [`network_context`] | channels of ranks that are frozen for a strict switch: tested, copied, compared |
 //! | [`stand_in`] | operations of other nodes on the memory of ranks that stand still |
 //! | [`writer`] | the files of a submitted job's output, written by a process of its user |
 #![forbid(unsafe_code)]
@@ -37,6 +38,7 @@ pub mod input;
 pub mod keeper;
 pub mod launch;
 pub mod memory_watch;
+pub mod network_context;
 pub mod origin;
 pub mod output;
 pub mod pages;

@@ -42,6 +42,8 @@ pub enum Source {
     Origin,
     /// Output of a rank.
     Stream(usize),
+    /// Datagrams for a rank that is frozen for a strict switch.
+    Frozen(u32),
     /// Datagrams for a rank that has left.
     Exited(u32),
     /// Somebody asks something of the memory of a rank.

@@ -20,6 +20,7 @@ use rustix::process::{DumpableBehavior, Signal};
 use crate::environment::wants_counters;
 use crate::launch::{self, Launched, Ready};
 use crate::memory_watch::MemoryWatch;
+use crate::network_context::NetworkContext;
 use crate::origin::{self, MountedOrigin};
 use crate::parts::Parts;
 use crate::pmix::Pmix;
@@ -32,6 +33,7 @@ use tutti_os::descendants;
 use tutti_os::stderr::print_line;
 use tutti_protocol::wire::{Counted, Decoder, Report, Used};
 
+mod contexts;
 mod events;
 mod front;
 mod hold;
@@ -124,6 +126,7 @@ pub fn run(front: OwnedFd) -> Result<(), StarterError> {
         suspended: false,
         owes_continue: false,
         hold: None,
+        context: None,
         last_hold: 0,
         armed: None,
         watch: None,
@@ -187,6 +190,8 @@ struct Starter {
     owes_continue: bool,
     /// Hold for a snapshot, while the job is frozen for one.
     hold: Option<hold::Hold>,
+    /// Channels of the ranks, while these are frozen for a strict switch.
+    context: Option<NetworkContext>,
     /// Number of the last one.
     last_hold: u64,
     /// Values with which each rank was armed in the last hold that was reported (`tutti_shm::termination`).

@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use tutti_channel::cut::{FlowWords, cut, in_flight};
 use tutti_channel::packet::{Body, HEADER_BYTES, Records, parse, write_header};
 use tutti_channel::{
-    Endpoint, ExitedRank, Generation, Incarnation, PlainMemory, Rank, Seq, SteadyResponder, WORDS,
+    Endpoint, ExitedRank, Incarnation, PlainMemory, Rank, Seq, SteadyResponder, WORDS,
 };
 
 fuzz_target!(|input: &[u8]| {
@@ -24,7 +24,7 @@ fuzz_target!(|input: &[u8]| {
             let _ = answer_for.handle_datagram(bytes, &mut [0; 512]);
         }
         _ => {
-            let mut responder = SteadyResponder::new(ends::identity(0), Generation(2));
+            let mut responder = SteadyResponder::new(ends::identity(0));
             let words = |_| Some(FlowWords::from([0; WORDS]));
             let _ = responder.handle_probe(bytes, true, words, &mut [0; 512]);
         }

@@ -234,7 +234,8 @@ impl Controller {
             | SwitchEvent::LogLine(_)
             | SwitchEvent::UserLine(..)
             | SwitchEvent::Method(..)
-            | SwitchEvent::Moved(_) => {}
+            | SwitchEvent::Moved(_)
+            | SwitchEvent::Context(..) => {}
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tutti_os::cgroup::JobGroup;
 use tutti_protocol::users::FreezeMethod;
+use tutti_protocol::wire::ContextStep;
 use tutti_sched::controller::{Lags, Notice};
 use tutti_sched::market::{NodePrices, NodeUse};
 use tutti_sched::shares::{Owner, Standing};
@@ -107,6 +108,8 @@ pub enum Command {
     MayFill(JobId, bool),
     /// A process of a job here is heard, which waits for another job here now and then.
     Wish(Wish),
+    /// The starter of a job here has done what was asked of its channels.
+    ContextDone(JobId, ContextDone),
     /// The parent lives.
     ParentAlive,
     /// A child is there (again): it is told what is in force.
@@ -128,6 +131,17 @@ pub enum Command {
     Use(NodeId, Box<NodeUse>),
     /// The end: everything is thawed.
     Stop,
+}
+
+/// Answer of a starter about the channels of its ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextDone {
+    /// What it has done.
+    pub step: ContextStep,
+    /// Generation of the switch for which it was asked.
+    pub generation: u64,
+    /// Whether they are steady, copied, or unchanged.
+    pub is_well: bool,
 }
 
 /// How a job on a node stands to fillers, by the kernel's word on its cgroups.
@@ -209,6 +223,9 @@ pub enum SwitchEvent {
     Method(JobId, FreezeMethod),
     /// A job has other slots here.
     Moved(JobId),
+    /// The starter of a job here is to do this with its channels, in the switch of this generation, within so
+    /// many ns.
+    Context(JobId, ContextStep, u64, u64),
     /// On the controller: the job has these nodes, and so many ranks on each.
     Placed(JobId, Vec<(NodeId, u32)>),
     /// On the controller: why the job has none yet.

@@ -32,6 +32,7 @@ use super::worker::Worker;
 use tutti_protocol::turns::TurnKind;
 use tutti_protocol::users::FreezeMethod;
 
+mod contexts;
 mod jobs;
 mod lending;
 mod tree;
@@ -315,6 +316,7 @@ impl SwitchThread {
             }
             Command::PartEnded(job) => return self.end_part(now_ns, job),
             Command::JobForgotten(job) => return self.forget_job(now_ns, job),
+            Command::ContextDone(job, done) => return self.handle_context_done(now_ns, job, done),
             Command::Pages(job, pages) => return self.handle_pages(now_ns, job, &pages),
             Command::Wish(wish) => return self.wishes.push((wish, false)),
             Command::MayFill(job, may_fill) => return self.handle_may_fill(now_ns, job, may_fill),

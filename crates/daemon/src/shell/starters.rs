@@ -36,7 +36,7 @@ use tutti_protocol::linker_variables::withhold;
 use tutti_protocol::paths::SOCKET_VARIABLE;
 use tutti_protocol::variables;
 use tutti_protocol::version;
-use tutti_protocol::wire::{self, Daemon, Decoder, Job, Kind, Reattach, Text};
+use tutti_protocol::wire::{self, ContextStep, Daemon, Decoder, Job, Kind, Reattach, Text};
 
 use super::clock::now;
 use super::epilogs::Buried;
@@ -45,6 +45,7 @@ use super::records::{File, remove_blocking, started};
 use super::script_files::Around;
 use super::{ClientId, Event, JobId, Shell, ShellEvent, UserEvents, random_number};
 use crate::core::event::StarterEnd;
+use crate::gang::{Command, ContextDone};
 use crate::message::{Launch, STATE_BYTES_MAX};
 use process::Process;
 pub(super) use starter::Starter;
@@ -71,6 +72,18 @@ impl Shell {
         starter.put(kind, number, payload);
         if kind == Kind::Kill && number != wire::SPARE_FILTERS {
             self.kill_later(job, starter);
+        }
+    }
+
+    /// Passes on to the switch thread what the starter of a job has done with its channels.
+    pub(super) fn pass_context_done(&self, job: JobId, frames: &[(Kind, u32, Vec<u8>)]) {
+        for (_, step, payload) in frames.iter().filter(|(kind, ..)| *kind == Kind::ContextDone) {
+            if let (Some(step), Some((generation, is_well))) =
+                (ContextStep::of_number(*step), wire::two_numbers(payload))
+            {
+                let done = ContextDone { step, generation, is_well: is_well == 1 };
+                self.switcher.send(Command::ContextDone(job, done));
+            }
         }
     }
 

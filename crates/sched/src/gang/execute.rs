@@ -88,7 +88,7 @@ impl NodeSwitch {
             }
         }
         self.end_loans(now_ns);
-        self.save_and_restore();
+        self.save_and_restore(now_ns);
         for at in 0..self.jobs.len() {
             if self.jobs[at].is_frozen() && self.wanted(at) && self.may_thaw(at) {
                 self.jobs[at].thaw(now_ns);
@@ -121,7 +121,7 @@ impl NodeSwitch {
         let local = &self.jobs[at];
         // RUN may be repeated together with SAVE or RESTORE, after a change of the tree: nobody runs while
         // its channels are copied.
-        if local.saving.is_some() || local.restoring.is_some() {
+        if local.is_copied() {
             return false;
         }
         let strict = self.mode() == Mode::Strict && self.alone.is_none();
@@ -135,9 +135,12 @@ impl NodeSwitch {
         })
     }
 
-    /// The job is frozen: says so, in all the ways that somebody may wait for.
+    /// The job is frozen: says so, in all the ways that somebody may wait for; FROZEN not before its channels
+    /// are steady.
     pub(super) fn report_frozen(&mut self, at: usize) {
-        self.actions.push_back(Action::Reached(self.jobs[at].job, Stage::Frozen, self.generation()));
+        if !self.jobs[at].testing {
+            self.actions.push_back(Action::Reached(self.jobs[at].job, Stage::Frozen, self.generation()));
+        }
         self.report_suspended(at);
     }
 
@@ -147,22 +150,6 @@ impl NodeSwitch {
         if local.suspended && local.is_surely_frozen() {
             let serial = Generation(local.serial);
             self.actions.push_back(Action::Reached(local.job, Stage::Suspended, serial));
-        }
-    }
-
-    /// Copies and loads the channel state of jobs for which that has been ordered. The order may come before
-    /// the job is frozen: a daemon that is new finds its jobs running.
-    fn save_and_restore(&mut self) {
-        let generation = self.generation();
-        for local in self.jobs.iter_mut().filter(|local| local.is_frozen() && !local.dying) {
-            if local.save > local.saved {
-                (local.saved, local.saving) = (local.save, local.save);
-                self.actions.push_back(Action::Save(local.job));
-            }
-            if local.restore > local.restored && local.restore == Some(generation) {
-                (local.restored, local.restoring) = (local.restore, local.restore);
-                self.actions.push_back(Action::Restore(local.job));
-            }
         }
     }
 }

@@ -10,7 +10,7 @@ pub(super) struct Local {
     pub(super) job: JobId,
     pub(super) slots: Slots,
     /// Whether this is the job's only node.
-    only_here: bool,
+    pub(super) only_here: bool,
     body: Body,
     /// Whether the job stands in the row in force, and whether it stood in the one before.
     pub(super) in_row: bool,
@@ -30,6 +30,12 @@ pub(super) struct Local {
     pub(super) restored: Option<Generation>,
     pub(super) restoring: Option<Generation>,
     pub(super) run: Option<Generation>,
+    /// Whether its channels are being tested: FROZEN is not said before that is over.
+    pub(super) testing: bool,
+    /// When what is asked of its channels is not waited for any more.
+    pub(super) asked_until_ns: Option<u64>,
+    /// Whether the last question was not answered in time: nothing is asked until an answer comes.
+    pub(super) silent: bool,
     pub(super) asleep_since_ns: Option<u64>,
     /// Whether the job counts as frozen since it sleeps: nothing keeps it from waking up.
     exempt: bool,
@@ -83,6 +89,9 @@ impl Local {
             restored: None,
             restoring: None,
             run: None,
+            testing: false,
+            asked_until_ns: None,
+            silent: false,
             asleep_since_ns: None,
             exempt: false,
             assumed: false,
@@ -119,6 +128,7 @@ impl Local {
     pub(super) fn thaw(&mut self, now_ns: u64) {
         self.body = Body::Thawed;
         (self.exempt, self.assumed, self.lender) = (false, false, None);
+        (self.testing, self.asked_until_ns) = (false, None);
         self.stint += 1;
         self.stint_since_ns = now_ns;
     }
@@ -197,7 +207,8 @@ impl NodeSwitch {
     pub(super) fn timeout_of(&self, local: &Local) -> Option<u64> {
         let stuck = local.must_report().then_some(local.stuck_at_ns);
         let idle = local.idle_at_ns(self.timing.idle_ns);
-        stuck.into_iter().chain(idle).min()
+        let asked = local.asked_until_ns.filter(|_| !local.dying);
+        stuck.into_iter().chain(idle).chain(asked).min()
     }
 
     /// Jobs that have been asleep long enough are idle.

@@ -6,7 +6,7 @@ const C: JobId = JobId(3);
 
 /// A node with A and B on the same two slots, a plan with one row for each, A running in generation 1.
 fn node(mode: Mode) -> NodeSwitch {
-    let timing = Timing { silence_ns: 1_000_000_000, ..Timing::default() };
+    let timing = Timing { silence_ns: 1_000_000_000, channel_ns: 0, ..Timing::default() };
     let mut node = NodeSwitch::new(NodeId(0), timing, 4);
     node.handle_plan(0, plan(1));
     order(&mut node, 0, switch(1, 0, mode));

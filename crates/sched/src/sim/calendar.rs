@@ -9,32 +9,105 @@ use crate::types::{Generation, JobId, NodeId};
 /// Event of a simulation.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
-    Down { to: NodeId, link: (NodeId, u64), down: Down },
-    Up { from: NodeId, link: (NodeId, u64), report: Report },
-    Freezer { node: NodeId, job: JobId, epoch: u64, frozen: bool },
-    FreezeRequested { node: NodeId, job: JobId, epoch: u64, frozen: bool },
-    Counts { node: NodeId, job: JobId, epoch: u64 },
-    Saved { node: NodeId, job: JobId },
-    Restored { node: NodeId, job: JobId, generation: Generation },
-    Dead { node: NodeId, job: JobId },
-    Timer { node: NodeId },
+    Down {
+        to: NodeId,
+        link: (NodeId, u64),
+        down: Down,
+    },
+    Up {
+        from: NodeId,
+        link: (NodeId, u64),
+        report: Report,
+    },
+    Freezer {
+        node: NodeId,
+        job: JobId,
+        epoch: u64,
+        frozen: bool,
+    },
+    FreezeRequested {
+        node: NodeId,
+        job: JobId,
+        epoch: u64,
+        frozen: bool,
+    },
+    Counts {
+        node: NodeId,
+        job: JobId,
+        epoch: u64,
+    },
+    /// The starter of a job has tested its channels, or asks the others once more.
+    Tested {
+        node: NodeId,
+        job: JobId,
+        epoch: u64,
+        begun_ns: u64,
+    },
+    Saved {
+        node: NodeId,
+        job: JobId,
+    },
+    Restored {
+        node: NodeId,
+        job: JobId,
+        generation: Generation,
+    },
+    Dead {
+        node: NodeId,
+        job: JobId,
+    },
+    Timer {
+        node: NodeId,
+    },
     Controller,
-    Launched { job: JobId },
+    Launched {
+        job: JobId,
+    },
     Fault,
-    LossSeen { node: NodeId },
-    NodeBack { node: NodeId },
-    DaemonBack { node: NodeId },
-    List { node: NodeId },
-    Dial { node: NodeId, incarnation: u32 },
-    StarterBack { node: NodeId, incarnation: u32, job: JobId },
-    Strike { node: NodeId, job: JobId, kind: Kind },
+    LossSeen {
+        node: NodeId,
+    },
+    NodeBack {
+        node: NodeId,
+    },
+    DaemonBack {
+        node: NodeId,
+    },
+    List {
+        node: NodeId,
+    },
+    Dial {
+        node: NodeId,
+        incarnation: u32,
+    },
+    StarterBack {
+        node: NodeId,
+        incarnation: u32,
+        job: JobId,
+    },
+    Strike {
+        node: NodeId,
+        job: JobId,
+        kind: Kind,
+    },
     ControllerBack,
-    Admit { node: NodeId },
-    AdoptEnd { job: JobId },
-    Unhold { job: JobId },
+    Admit {
+        node: NodeId,
+    },
+    AdoptEnd {
+        job: JobId,
+    },
+    Unhold {
+        job: JobId,
+    },
     Heartbeat,
-    Mood { job: JobId },
-    Wish { node: NodeId, wish: Option<(JobId, JobId)> },
+    Mood {
+        job: JobId,
+    },
+    Wish {
+        node: NodeId,
+        wish: Option<(JobId, JobId)>,
+    },
 }
 
 /// When it does; those of one time in the order in which they were entered.

@@ -146,6 +146,18 @@ impl World {
             let real = self.nodes[node.0 as usize].processes[&job].real;
             assert!(real == Real::Frozen, "job {job} is saved while node {node} has it {real:?}");
         }
+        self.check_steady(job);
+    }
+
+    /// Strict: where the channels of a part were found steady, no part has run since, so nothing has been sent
+    /// or taken.
+    fn check_steady(&self, job: JobId) {
+        let part = |node: &NodeId| &self.nodes[node.0 as usize].processes[&job];
+        let nodes = self.counting(job);
+        for (at, steady_ns) in nodes.iter().filter_map(|node| Some((node, part(node).steady_ns?))) {
+            let ran = nodes.iter().find(|node| part(node).thawed_ns > steady_ns);
+            assert!(ran.is_none(), "job {job} is steady on node {at}, and has run since on node {ran:?}");
+        }
     }
 
     /// The controller has FROZEN of the job.
@@ -227,8 +239,9 @@ impl World {
         let switched = self.report.switches - switches;
         let after = self.ran(&self.controller.scheduler().jobs().collect::<Vec<_>>());
         // What a switch may cost each time: every hop slow, the bounded wait, and in strict mode five ways
-        // over the tree.
-        let switch_ns = 5 * u64::from(2 * self.controller.tree().height() + 3) * 100_000 + 500_000;
+        // over the tree and what starters are asked.
+        let asked_ns = if self.is_strict() { 4_000_000 } else { 0 };
+        let switch_ns = 5 * u64::from(2 * self.controller.tree().height() + 3) * 100_000 + 500_000 + asked_ns;
         let lost_ns = (switched + 2) * switch_ns;
         for (job, parts) in &after {
             let ran: Vec<_> = parts

@@ -20,8 +20,11 @@ pub struct Costs {
     pub freeze_ns: (u64, u64),
     /// From the write to the second rank's first instruction.
     pub thaw_ns: (u64, u64),
-    /// To park the channels of a job: nothing is copied.
+    /// To ask a job's starter something and to hear the answer.
     pub save_ns: (u64, u64),
+    /// To ask the starters of other nodes what their ranks have taken; when they do not answer, again after as
+    /// long.
+    pub test_ns: (u64, u64),
 }
 
 impl Default for Costs {
@@ -34,7 +37,8 @@ impl Default for Costs {
             write_ns: (10_000, 30_000),
             freeze_ns: (43_000, 113_000),
             thaw_ns: (67_000, 87_000),
-            save_ns: (10_000, 20_000),
+            save_ns: (100_000, 400_000),
+            test_ns: (200_000, 1_000_000),
         }
     }
 }

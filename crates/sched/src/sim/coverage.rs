@@ -32,6 +32,8 @@ pub enum Phase {
     Runs,
     /// The job's freezer has been written to.
     Freezes,
+    /// The job is frozen, and its channels are tested; strict only.
+    Tests,
     /// The job is frozen and waits.
     Waits,
     /// The job's channels are saved; strict only.
@@ -41,7 +43,8 @@ pub enum Phase {
 }
 
 /// All steps, each at its own index.
-pub const PHASES: [Phase; 5] = [Phase::Runs, Phase::Freezes, Phase::Waits, Phase::Saves, Phase::Restores];
+pub const PHASES: [Phase; 6] =
+    [Phase::Runs, Phase::Freezes, Phase::Tests, Phase::Waits, Phase::Saves, Phase::Restores];
 
 /// How many faults of each kind met a job in each step: a row for each of [`KINDS`], a column for each of
 /// [`PHASES`].
@@ -78,14 +81,14 @@ impl std::fmt::Display for FaultCoverage {
 
 impl Phase {
     pub(super) fn is_in(self, mode: Mode) -> bool {
-        mode == Mode::Strict || !matches!(self, Phase::Saves | Phase::Restores)
+        mode == Mode::Strict || !matches!(self, Phase::Tests | Phase::Saves | Phase::Restores)
     }
 
     /// At most so long after its beginning a fault strikes: it is mostly still under way.
     pub(super) fn lasts_ns(self, slice_ns: u64) -> u64 {
         match self {
             Phase::Runs | Phase::Waits => slice_ns / 2,
-            Phase::Freezes => 60_000,
+            Phase::Freezes | Phase::Tests => 60_000,
             Phase::Saves | Phase::Restores => 10_000,
         }
     }

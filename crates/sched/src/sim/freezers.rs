@@ -3,7 +3,7 @@
 use super::calendar::Event;
 use super::coverage::{Kind, Phase};
 use super::node::Real;
-use super::world::World;
+use super::world::{World, channel_ns};
 use crate::gang::{Action, JobChange};
 use crate::types::{JobId, NodeId};
 
@@ -87,9 +87,44 @@ impl World {
                     process.slots = slots;
                 }
             }
+            Action::TestSteady(job) => {
+                let is_mute = self.faulty && self.random.below(200) == 0;
+                let Some(process) = self.nodes[at].processes.get_mut(&job) else { return };
+                process.is_mute = is_mute;
+                let epoch = process.epoch;
+                self.push(written_ns, Event::Tested { node, job, epoch, begun_ns: now_ns });
+                self.begin_copy(node, job, Phase::Tests);
+            }
+            Action::Unanswered(job) => {
+                self.report.count_test(false);
+                self.end_copy(node, job);
+            }
             Action::Stuck(_) => {}
             _ => unreachable!("the agent keeps {action:?} to itself"),
         }
+    }
+
+    /// The starter of a job, which is frozen here, has asked those of its other nodes what their ranks have
+    /// taken. Those answer that have all of theirs frozen. Who has asked for half of the time that its daemon
+    /// waits gives up.
+    pub(super) fn handle_tested(&mut self, node: NodeId, job: JobId, epoch: u64, begun_ns: u64) {
+        let now_ns = self.now_ns;
+        let is_it = |process: &super::node::Process| process.epoch == epoch && !process.is_mute;
+        if !self.nodes[node.0 as usize].processes.get(&job).is_some_and(is_it) {
+            return;
+        }
+        let mut parts = self.nodes.iter().filter_map(|other| other.processes.get(&job));
+        let is_steady = parts.all(|part| part.real == Real::Frozen);
+        if !is_steady && now_ns < begun_ns + channel_ns(self.options.slice_ns) / 2 {
+            let again_ns = now_ns + self.random.between(self.options.costs.test_ns);
+            return self.push(again_ns, Event::Tested { node, job, epoch, begun_ns });
+        }
+        if let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) {
+            process.steady_ns = is_steady.then_some(now_ns);
+        }
+        self.report.count_test(is_steady);
+        self.end_copy(node, job);
+        self.with_any(node, |agent| agent.handle_change(now_ns, job, JobChange::Steady));
     }
 
     /// Tells the agent that the job has been told to freeze, which is enough.

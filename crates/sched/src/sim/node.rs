@@ -39,8 +39,14 @@ pub(super) struct Process {
     pub(super) known: bool,
     /// The switch for which its channels were loaded last.
     pub(super) restored: Option<Generation>,
-    /// Set while it is being saved or restored: the phase.
+    /// Set while its channels are tested, saved or restored: the phase.
     pub(super) copies: Option<Phase>,
+    /// When its channels were found steady since it has been frozen, if they were.
+    pub(super) steady_ns: Option<u64>,
+    /// Whether its starter answers nothing that is asked of its channels.
+    pub(super) is_mute: bool,
+    /// When it was thawed last.
+    pub(super) thawed_ns: u64,
 }
 
 impl Process {
@@ -58,6 +64,9 @@ impl Process {
             known: false,
             restored: None,
             copies: None,
+            steady_ns: None,
+            is_mute: false,
+            thawed_ns: 0,
         }
     }
 
@@ -96,6 +105,10 @@ impl Process {
         (self.assumed, self.lent, self.returns) = (false, false, false);
         self.ran_ns = self.ran_until(now_ns);
         self.since_ns = runs.then_some(now_ns);
+        self.steady_ns = None;
+        if runs {
+            self.thawed_ns = now_ns;
+        }
     }
 }
 

@@ -113,6 +113,8 @@ pub struct Report {
     /// Jobs left out because they were not frozen yet.
     pub left_out: u64,
     loans: u64,
+    /// Steady state tests that found a part's channels steady, and those that were given up or not answered.
+    tests: (u64, u64),
     /// Jobs with GPUs, and jobs in reservations, that got their nodes.
     scarce: (u64, u64),
 }
@@ -128,6 +130,16 @@ impl Report {
     #[must_use]
     pub fn scarce(&self) -> (u64, u64) {
         self.scarce
+    }
+
+    /// Steady state tests of a part that ended well, and those that were given up or not answered.
+    #[must_use]
+    pub fn tests(&self) -> (u64, u64) {
+        self.tests
+    }
+
+    pub(super) fn count_test(&mut self, is_steady: bool) {
+        *(if is_steady { &mut self.tests.0 } else { &mut self.tests.1 }) += 1;
     }
 
     pub(super) fn count_scarce(&mut self, has_gpus: bool, is_reserved: bool) {
@@ -164,6 +176,8 @@ impl std::ops::AddAssign for Report {
         self.idle += other.idle;
         self.left_out += other.left_out;
         self.loans += other.loans;
+        self.tests.0 += other.tests.0;
+        self.tests.1 += other.tests.1;
         self.scarce.0 += other.scarce.0;
         self.scarce.1 += other.scarce.1;
     }

@@ -182,7 +182,9 @@ impl World {
     fn needs(&self, event: &Event) -> Option<NodeId> {
         match *event {
             Event::Down { to: node, .. } | Event::Up { link: (node, _), .. } => Some(node),
-            Event::Saved { node, .. } | Event::Restored { node, .. } => Some(node),
+            Event::Saved { node, .. } | Event::Restored { node, .. } | Event::Tested { node, .. } => {
+                Some(node)
+            }
             Event::Counts { node, .. } | Event::FreezeRequested { node, .. } => Some(node),
             Event::Timer { node } | Event::List { node } => Some(node),
             _ => None,
@@ -208,6 +210,7 @@ impl World {
             Event::Down { .. } | Event::Up { .. } => {}
             Event::Freezer { node, job, epoch, frozen } => self.handle_freezer(node, job, epoch, frozen),
             Event::Counts { node, job, epoch } => self.handle_counts(node, job, epoch),
+            Event::Tested { node, job, epoch, begun_ns } => self.handle_tested(node, job, epoch, begun_ns),
             Event::Saved { node, job } => {
                 self.end_copy(node, job);
                 self.with_any(node, |agent| agent.handle_change(now_ns, job, JobChange::Saved));
@@ -510,6 +513,11 @@ pub(super) fn config(options: &Options) -> Config {
     }
 }
 
+/// How long an answer about channels is waited for: half as long as for a late node.
+pub(super) fn channel_ns(slice_ns: u64) -> u64 {
+    5 * slice_ns
+}
+
 /// The agent of a node. Nobody waits long here: ten slices are late.
 pub(super) fn agent(options: &Options, node: NodeId, tree: Tree) -> Agent {
     let late_ns = 10 * options.slice_ns;
@@ -517,6 +525,7 @@ pub(super) fn agent(options: &Options, node: NodeId, tree: Tree) -> Agent {
         stuck_ns: late_ns,
         silence_ns: if node == tree.controller() { 0 } else { 1_000_000_000 },
         alone_slice_ns: options.slice_ns,
+        channel_ns: channel_ns(options.slice_ns),
         ..Timing::default()
     };
     Agent::new(node, tree, timing, late_ns, 16)

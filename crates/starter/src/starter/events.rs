@@ -11,6 +11,7 @@ use super::reconnect::Reconnect;
 use super::{Starter, hold, idle, stuck};
 use crate::launch;
 use crate::memory_watch::MemoryWatch;
+use crate::network_context::NetworkContext;
 use crate::origin::MountedOrigin;
 use crate::parts::Parts;
 use crate::pmi::{Pmi, PmiEvent};
@@ -88,9 +89,13 @@ impl Starter {
         for (rank, socket) in parts.absent.0.sockets() {
             add(Source::Exited(rank), socket, PollFlags::IN);
         }
+        for (rank, socket) in self.context.iter().flat_map(NetworkContext::sockets) {
+            add(Source::Frozen(rank), socket, PollFlags::IN);
+        }
         let silence_ns = parts.streams.silence_ends_ns().filter(|_| !jammed);
         let due_ns = self.reconnect.as_ref().and_then(Reconnect::due_ns);
         let hold_ns = self.hold.as_ref().map(hold::Hold::due_ns);
+        let context_ns = self.context.as_ref().and_then(NetworkContext::due_ns);
         let watch_ns = self.watch.as_ref().map(stuck::Watch::due_ns);
         let idle_ns = self.idle.as_ref().map(idle::IdleWatch::due_ns);
         let (grace_ns, spawn_ns) = (parts.ranks.grace_ends_ns(), self.spawn_due_ns());
@@ -109,7 +114,8 @@ impl Starter {
             tickets_ns,
             pmix_ns,
         ];
-        let wake_ns = [self.orphans_ns, self.linger_ns, due_ns, hold_ns].into_iter().chain(of_ranks);
+        let wake_ns =
+            [self.orphans_ns, self.linger_ns, due_ns, hold_ns, context_ns].into_iter().chain(of_ranks);
         let timeout = wake_ns.flatten().min().map(|wake_ns| {
             let ns = wake_ns.saturating_sub(now_ns());
             Timespec::try_from(Duration::from_nanos(ns)).expect("less than a century")
@@ -171,6 +177,7 @@ impl Starter {
             Source::Stream(index) => {
                 self.parts.streams.handle_readable(index, now_ns());
             }
+            Source::Frozen(rank) => self.handle_frozen_socket(rank),
             Source::Exited(rank) => self.parts.absent.0.handle_readable(rank),
             Source::Input => self.parts.inputs.handle_writable(),
             Source::Rank(_) | Source::Inner(_) => {}
@@ -408,6 +415,7 @@ impl Starter {
     pub(super) fn handle_time(&mut self, now_ns: u64) {
         self.handle_away(now_ns);
         self.handle_hold_time(now_ns);
+        self.handle_context_time(now_ns);
         self.handle_watch_time(now_ns);
         self.handle_idle_time(now_ns);
         self.handle_spawn_time(now_ns);

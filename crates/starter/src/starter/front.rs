@@ -118,6 +118,7 @@ impl Starter {
                 self.end_hold();
                 self.end_turn();
             }
+            Kind::Context => self.handle_context(head.rank, payload),
             Kind::Hold => self.handle_hold(payload),
             Kind::Release => self.handle_release(payload),
             Kind::Terminated => self.handle_terminated(payload),

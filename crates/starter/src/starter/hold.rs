@@ -113,7 +113,7 @@ impl Starter {
     }
 
     /// No rank runs a single instruction.
-    fn is_job_frozen(&self) -> bool {
+    pub(super) fn is_job_frozen(&self) -> bool {
         match self.parts.cgroup.as_ref().and_then(tutti_os::cgroup::Cgroup::is_frozen) {
             Some(frozen) => frozen,
             None => {

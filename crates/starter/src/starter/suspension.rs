@@ -86,6 +86,7 @@ impl Starter {
 
     /// A daemon is gone: its turns are over.
     pub(super) fn end_turn(&mut self) {
+        self.context = None;
         self.parts.pages.end_turn();
         match &self.parts.cgroup {
             Some(cgroup) => cgroup.thaw_outer(),

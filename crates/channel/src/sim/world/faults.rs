@@ -116,7 +116,7 @@ impl World {
         let board = self.board.borrow();
         let flows = others.iter().map(|peer| (Rank(*peer as u32), board.words(rank, *peer)));
         let mut test = SteadyTest::new(identity(rank), generation, 3, 0, flows);
-        let responder = |rank| SteadyResponder::new(identity(rank), generation);
+        let responder = |rank| SteadyResponder::new(identity(rank));
         let mut responders: Vec<_> = (0..self.options.ranks).map(responder).collect();
         let (mut probe, mut answer) = ([0; 64], [0; 64]);
         while let Some(due_ns) = test.poll_timeout() {

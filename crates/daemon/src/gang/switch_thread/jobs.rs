@@ -9,6 +9,7 @@ use tutti_sched::agent::Agent;
 use tutti_sched::gang::{Action, Arrival, JobChange};
 use tutti_sched::{Generation, JobId, NodeId, Part, Slots};
 
+use super::contexts::Questions;
 use super::{IDLE_NS, Node, SwitchThread};
 use crate::gang::clock::now_ns;
 use crate::gang::command::{LocalRanks, SwitchEvent};
@@ -17,6 +18,7 @@ use crate::gang::job_freezer::{JobFreezer, Load};
 use crate::gang::worker::Task;
 use tutti_protocol::turns::TurnKind;
 use tutti_protocol::users::FreezeMethod;
+use tutti_protocol::wire::ContextStep;
 
 /// A slice that is over for so long has no end: who waited for it sleeps, or is gone.
 const OVERDUE_NS: u64 = 5_000_000;
@@ -52,6 +54,8 @@ pub(super) struct Job {
     pub(super) bound: Option<(Arc<LocalRanks>, Arc<JobGroup>)>,
     /// Whether the job runs here, and the agent knows.
     pub(super) is_here: bool,
+    /// Questions about its channels.
+    pub(super) questions: Questions,
     /// Whether it was said that the job did not freeze.
     pub(super) stuck: bool,
     /// Whether the job does not fill, as the main loop has said.
@@ -255,17 +259,10 @@ impl SwitchThread {
                     .filter(|freezer| freezer.method() == FreezeMethod::Signals)
                     .for_each(|freezer| freezer.defer(now_ns, pause_ns));
             }
-            // What is in the channels stays where it is, the job's own memory: there is nothing to copy.
-            Action::Save(job) | Action::Restore(job) => {
-                let now_ns = now_ns();
-                if let Action::Save(_) = action {
-                    self.recorder.put(TurnKind::Save, *job, now_ns, now_ns);
-                    node.agent.handle_change(now_ns, *job, JobChange::Saved);
-                } else {
-                    self.recorder.put(TurnKind::Restore, *job, now_ns, now_ns);
-                    node.agent.handle_change(now_ns, *job, JobChange::Restored);
-                }
-            }
+            Action::TestSteady(job) => self.ask_starter(*job, ContextStep::Test),
+            Action::Save(job) => self.ask_starter(*job, ContextStep::Save),
+            Action::Restore(job) => self.ask_starter(*job, ContextStep::Restore),
+            Action::Unanswered(job) => self.give_up_question(*job),
             Action::Stuck(job) => {
                 // Once a job: on a machine that others keep busy it may happen at every switch.
                 if let Some(entry) = self.jobs.get_mut(job).filter(|entry| !entry.stuck) {

@@ -5,6 +5,7 @@ use tutti_sched::controller::Controller;
 use tutti_sched::gang::Timing;
 use tutti_sched::{JobId, NodeId, Tree};
 
+use super::contexts::CHANNEL_SLICES;
 use super::{IDLE_NS, JOBS, Node, SwitchThread};
 use crate::gang::command::NodeResources;
 use crate::gang::switch_links::SwitchMessage;
@@ -16,6 +17,7 @@ impl SwitchThread {
             let timing = Timing {
                 silence_ns: if me == NodeId(0) { 0 } else { Timing::default().silence_ns },
                 idle_ns: IDLE_NS,
+                channel_ns: self.slice_ns * CHANNEL_SLICES,
                 ..Timing::default()
             };
             let agent = Agent::new(me, tree.clone(), timing, self.slice_ns * 10, JOBS);
