@@ -15,6 +15,7 @@
 //! | [`random`] | random bytes |
 //! | [`stderr`] | lines for people |
 //! | [`stdout`] | texts of commands |
+//! | `tcp_peer` | the user at the other end of a TCP connection |
 //! | [`rtkit`] | real time from RealtimeKit, over D-Bus |
 //! | `sys` | the system calls that need `unsafe`: signals, fork, priority, identity; all others are safe Rust on `rustix` |
 #![deny(unsafe_code)]
@@ -38,14 +39,16 @@ pub mod stat;
 pub mod stderr;
 pub mod stdout;
 mod sys;
+mod tcp_peer;
 
 pub use look::look;
 pub use sys::{
     Child, Entry, EntryFailure, EntryStep, Failure, Identity, PriorityClass, Signals, Step, TrafficCounter,
-    become_this_user, bind, close_inherited_on_exec, enter_mount_namespace, fork_helper, fork_rank,
-    fork_sibling, fork_starter, give_memory_back, handle_trapped_calls, hide_process, ignore_signal,
-    io_priority, kernel, leave_network_namespace, mount_fuse, mount_memory, namespace_owner, peer_groups,
-    peer_pidfd, prefer_this_thread, raise_default, settle_signals, settle_stdout, signal_name,
+    become_this_user, bind, close_inherited_on_exec, enter_mount_namespace, flush_file, fork_helper,
+    fork_rank, fork_sibling, fork_starter, give_memory_back, handle_trapped_calls, hide_process,
+    ignore_signal, io_priority, kernel, leave_network_namespace, mount_fuse, mount_memory, namespace_owner,
+    peer_groups, peer_pidfd, prefer_this_thread, raise_default, settle_signals, settle_stdout, signal_name,
     take_descriptor, take_refused_call, take_stdin, take_stdout, unblock_signals, unmount, used_by_children,
     with_file_rights_of, without_signals,
 };
+pub use tcp_peer::{TcpPeer, tcp_peer};

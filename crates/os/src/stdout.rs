@@ -7,16 +7,18 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 use rustix::stdio::stdout;
 
+use crate::flush_file;
 use crate::stderr::print_line;
 
 /// Prints a text at once; whether all of it is written. If not a line says why, unless the reader has gone:
 /// it wants no more.
 #[must_use]
 pub fn print(text: &str) -> bool {
-    write(text.as_bytes()).map_err(|error| report(&error)).is_ok()
+    write(text.as_bytes()).and_then(|()| flush()).map_err(|error| report(&error)).is_ok()
 }
 
 /// Writes all of the bytes.
@@ -37,6 +39,16 @@ pub fn write(mut bytes: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Has the file system say whether it has what was written, where standard output is a file.
+///
+/// # Errors
+/// The kernel's; [`report`] says it.
+pub fn flush() -> io::Result<()> {
+    let is_file =
+        fstat(stdout()).is_ok_and(|about| FileType::from_raw_mode(about.st_mode) == FileType::RegularFile);
+    if is_file { flush_file(stdout()) } else { Ok(()) }
 }
 
 /// Prints the line about text that standard output did not take.

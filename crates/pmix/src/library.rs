@@ -6,6 +6,7 @@
 //! | [`abi`] | types of the PMIx standard, and values |
 //! | [`upcalls`] | what libpmix calls: a [`Request`] each |
 //! | [`reply`] | answers to it |
+//! | [`accept`] | connections that libpmix accepts: those of other users never reach it |
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -22,6 +23,7 @@ use crate::status;
 use crate::wire::Description;
 
 mod abi;
+mod accept;
 mod reply;
 mod upcalls;
 
@@ -94,6 +96,8 @@ impl Library {
                 || format!("{name} is no libpmix that is known here: it has no {}", symbol.to_string_lossy());
             if found.is_null() { Err(missing()) } else { Ok(found) }
         };
+        // The program's own is called instead of libc's.
+        std::hint::black_box(accept::ACCEPT);
         let version = symbol(c"PMIx_Get_version")?;
         // SAFETY: `const char *PMIx_Get_version(void)` since version 1; the text is static.
         let version = unsafe {
