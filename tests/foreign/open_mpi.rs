@@ -187,6 +187,29 @@ fn open_mpi_job_leaves_no_file_behind() {
     await_that("the folder of the job is removed", || !Path::new(folder).exists());
 }
 
+/// Where nothing of a job is left that could remove them, the user's next job does.
+#[test]
+fn open_mpi_job_that_is_killed_whole_leaves_no_file_to_the_next_job() {
+    let scratch = Scratch::new("open-mpi-killed");
+    let (Some(libpmix), Some(file)) = (libpmix(), compiled(&scratch)) else { return };
+    let script = format!("echo $OMPI_MCA_btl_sm_backing_directory; exec {} wait", file.display());
+    let mut command = program("mpiexec");
+    command.env("TUTTI_LIBPMIX", libpmix).args(["-n", "2", "sh", "-c", &script]);
+    let mut job = Running::start_command(&mut command);
+    job.await_line("rank 1 of 2, 2 on its node, sum 1, last 1");
+    let folder = job.seen().iter().find(|line| line.contains("tutti-pmix-")).expect("its line").clone();
+    // All at once: who is stopped does not see the others' end.
+    for signal in [Signal::STOP, Signal::KILL] {
+        for pid in job.mark.processes() {
+            let _ = kill_process(pid, signal);
+        }
+    }
+    assert_eq!(job.end().0, 137);
+    assert!(Path::new(&folder).exists(), "nobody was there to remove it");
+    run(program("mpiexec").args(["-n", "1", "true"])).expect_success();
+    assert!(!Path::new(&folder).exists(), "the next job of the user removes it");
+}
+
 #[test]
 fn open_mpi_job_that_floods_its_pmix_server_ends_with_one_line() {
     let scratch = Scratch::new("open-mpi-flood");

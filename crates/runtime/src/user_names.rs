@@ -2,8 +2,9 @@
 //! folder that is the user's alone.
 //!
 //! The process that publishes holds a lock on its file. The kernel drops it when the process dies, so a name
-//! that nobody holds is none, and nobody has to answer: a publisher may compute, or be frozen. Names of a
-//! launch itself are [`tutti_shm::names`], those of other nodes [`crate::cluster_names`].
+//! that nobody holds is none, and nobody has to answer: a publisher may compute, or be frozen. Files of dead
+//! processes are removed when another name is published. Names of a launch itself are [`tutti_shm::names`],
+//! those of other nodes [`crate::cluster_names`].
 //!
 //! ```text
 //! | bytes of the service's name: u32 | service | port |
@@ -19,6 +20,9 @@ use tutti_shm::names::{PORT_BYTES_MAX, SERVICE_BYTES_MAX};
 
 /// Looks at a file that others remove meanwhile.
 const TRIES: usize = 8;
+
+/// Files that are looked at in one sweep, at most.
+const SWEPT_MAX: usize = 1024;
 
 /// A name that this process has published. It goes with the value, and with the process.
 #[derive(Debug)]
@@ -63,17 +67,33 @@ fn publish_in(folder: &Path, service: &[u8], port: &[u8]) -> io::Result<Option<U
             return Ok(None);
         }
         // Its last owner may have removed it between the two calls.
-        let is_there = std::fs::symlink_metadata(&path).is_ok_and(|found| found.ino() == inode(&file));
-        if !is_there {
+        if !is_at(&file, &path) {
             continue;
         }
         let content = [&(service.len() as u32).to_le_bytes(), service, port].concat();
         file.set_len(0)?;
         file.rewind()?;
         file.write_all(&content)?;
+        sweep(folder, &path);
         return Ok(Some(UserName { path, _file: file }));
     }
     Ok(None)
+}
+
+/// Removes files of processes that were killed, but not this one.
+fn sweep(folder: &Path, own: &Path) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(SWEPT_MAX);
+    for path in entries.map(|entry| entry.path()).filter(|path| path != own) {
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let Ok(file) = File::options().read(true).write(true).custom_flags(flags).open(&path) else {
+            continue;
+        };
+        let is_file = file.metadata().is_ok_and(|found| found.is_file());
+        // Its owner may have begun with it between the two calls: then it sees that the file is gone.
+        if is_file && lock(&file, libc::F_OFD_SETLK).unwrap_or(false) && is_at(&file, &path) {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
 }
 
 fn look_up_in(folder: &Path, service: &[u8]) -> io::Result<Option<Vec<u8>>> {
@@ -116,8 +136,10 @@ fn lock(file: &File, how: libc::c_int) -> io::Result<bool> {
     }
 }
 
-fn inode(file: &File) -> u64 {
-    file.metadata().map_or(0, |found| found.ino())
+/// Whether a file is still the one with this name.
+fn is_at(file: &File, path: &Path) -> bool {
+    let inode = file.metadata().map_or(0, |found| found.ino());
+    std::fs::symlink_metadata(path).is_ok_and(|found| found.ino() == inode)
 }
 
 /// Names of any bytes as names of files: two FNV-1a hashes.
@@ -185,6 +207,8 @@ mod tests {
         let folder = scratch.path().join("names");
         std::mem::forget(publish_in(&folder, b"other", b"").unwrap());
         let path = folder.join(file_name(b"ocean"));
+        let left = folder.join(file_name(b"left"));
+        std::fs::write(&left, b"\x04\0\0\0leftport").unwrap();
         for content in [&b""[..], b"\x05\0\0", b"\x05\0\0\0oceanport", b"\xff\xff\xff\xffocean"] {
             std::fs::write(&path, content).unwrap();
             assert_eq!(look_up_in(&folder, b"ocean").unwrap(), None, "nobody holds it");
@@ -195,6 +219,8 @@ mod tests {
             publish_in(&folder, b"ocean", b"new").unwrap().is_some(),
             "what a dead process left is no name"
         );
+        assert!(!left.exists(), "and is removed when another name is published");
+        assert!(look_up_in(&folder, b"other").unwrap().is_some(), "what is held stays");
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert!(publish_in(&folder, b"ocean", b"new").is_err(), "others may look into the folder");
     }

@@ -123,6 +123,7 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
         Tickets::create(&job.name(), numbers, ranks as usize).map_err(failed("open the job's socket"))?;
     parts.tickets = Some(tickets);
     let crowded = on_machine > machine.usable as u64;
+    pmix::sweep();
     let pmix = pmix::wanted(&job).map(|wanted| Pmix::start(&job, wanted, universe, crowded)).transpose();
     let pmix = pmix.map_err(failed("start the PMIx server"))?;
     parts.foreign = Some(Foreign { pmi: Pmi::new(&job, universe), pmix, seen: Vec::new() });

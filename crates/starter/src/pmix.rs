@@ -17,7 +17,6 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
@@ -30,13 +29,15 @@ use tutti_pmix::wire::{Command, FromServer, Incoming, Newcomers, ToServer, encod
 use tutti_protocol::paths;
 use tutti_protocol::wire::Job;
 
-use self::setup::{Folder, become_server, describe, own_variables};
+use self::folder::Folder;
+use self::setup::{become_server, describe, own_variables};
 use crate::environment::Prepared;
 use crate::readiness::now_ns;
 
+mod folder;
 mod setup;
 
-pub use self::setup::folders;
+pub use self::folder::{folders, sweep};
 pub use crate::environment::LIBRARY_VARIABLE;
 
 /// Name of the process until it is its program.
@@ -111,7 +112,8 @@ pub struct Pmix {
     out: Vec<u8>,
     pid: Pid,
     process: OwnedFd,
-    folder: PathBuf,
+    /// Goes with the server.
+    _folder: Folder,
     /// Variables that each rank gets beside those of libpmix.
     own: Vec<CString>,
     /// Variables of the ranks of this node; none: they cannot start yet.
@@ -160,21 +162,21 @@ impl Pmix {
         ioctl_fionbio(&control, true)?;
         let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
         let folder = Folder::make(&job.name())?;
-        let own_variables = own_variables(job, &folder.0, crowded, &wanted.environment);
+        let own_variables = own_variables(job, folder.path(), crowded, &wanted.environment);
         let program = paths::pmix();
         let forked = tutti_os::fork_helper(|| {
             tutti_os::hide_process(NAME, [&own, &null]);
             become_server(&program, &own, &null, &wanted.environment);
         });
         let (pid, process) = forked?;
-        let description = describe(job, wanted.libraries, universe, &folder.0);
+        let description = describe(job, wanted.libraries, universe, folder.path());
         let mut pmix = Pmix {
             control: Some(control),
             incoming: Incoming::default(),
             out: encode(&ToServer::Begin(description)),
             pid,
             process,
-            folder: folder.keep(),
+            _folder: folder,
             own: own_variables,
             variables: None,
             local: job.local_ranks().count(),
@@ -441,10 +443,9 @@ impl Pmix {
 }
 
 impl Drop for Pmix {
-    /// The job is over, on this node.
+    /// The job is over, on this node. Its folder goes with the value.
     fn drop(&mut self) {
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -1,27 +1,15 @@
-//! Setup of a PMIx server: its folder, its variables and those of its ranks, and the job as it
-//! gets it.
+//! Setup of a PMIx server: its variables and those of its ranks, and the job as it gets it.
 
 use std::ffi::{CString, OsStr};
-use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use rustix::fs::{Access, access};
 use rustix::io::{FdFlags, fcntl_setfd};
 use tutti_pmix::wire::Description;
 use tutti_protocol::wire::Job;
-
-/// Folders of shared memory; the first that can be written is taken.
-const PLACES: [&str; 2] = ["/dev/shm", "/tmp"];
-
-/// The folder that the server of a job with this name has, in each place where it may be.
-pub fn folders(job: &str) -> [PathBuf; 2] {
-    PLACES.map(|place| Path::new(place).join(format!("tutti-pmix-{job}")))
-}
 
 /// The child's part: it becomes the program. Where that cannot be, the starter sees the end of the socket.
 pub(super) fn become_server(program: &Path, own: &OwnedFd, null: &OwnedFd, environment: &[CString]) {
@@ -92,31 +80,5 @@ pub(super) fn describe(job: &Job, libraries: Vec<String>, universe: u32, folder:
         programs: job.programs.iter().map(|program| program.ranks).collect(),
         universe,
         folder: folder.to_string_lossy().into_owned(),
-    }
-}
-
-/// The folder, until the server has it.
-pub(super) struct Folder(pub(super) PathBuf);
-
-impl Folder {
-    pub(super) fn make(job: &str) -> io::Result<Self> {
-        let is_open = |place: &str| access(place, Access::WRITE_OK | Access::EXEC_OK).is_ok();
-        let [first, second] = folders(job);
-        let folder = if is_open(PLACES[0]) { first } else { second };
-        // Nobody else's: one that is there already is refused.
-        std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
-        Ok(Folder(folder))
-    }
-
-    pub(super) fn keep(mut self) -> PathBuf {
-        std::mem::take(&mut self.0)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !self.0.as_os_str().is_empty() {
-            let _ = std::fs::remove_dir(&self.0);
-        }
     }
 }
