@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
+use tutti_tests::full_at_close::FullAtClose;
 use tutti_tests::{Ran, Scratch, compile, program, run, state_of};
 
 /// Limit for a program: none takes a tenth of it on a free machine.
@@ -289,4 +290,17 @@ fn origin_mpiexec_serves_files_by_calls() {
     }
     let ran = run(program("mpiexec").current_dir(scratch.path()).args(["-n", "1"]).arg(&compiled), LIMIT);
     assert!(ran.stderr.contains("wrong: the input opens"), "{ran}");
+}
+
+/// NFS and quotas of a server take a write, and say that there is no room when the file is closed.
+#[test]
+fn file_close_says_what_the_file_system_says_only_then() {
+    let scratch = Scratch::new("files-late-error");
+    let compiled = compiled(&scratch, "late_error");
+    let Some(disk) = FullAtClose::mount(&scratch.path().join("disk")) else { return };
+    for (ranks, nodes) in [(1, 1), (2, 1), (2, 2)] {
+        let file = disk.file(&format!("{ranks}-{nodes}"));
+        let ran = run_ranks(&compiled, ranks, nodes, &[&file], false).expect_success();
+        assert_eq!(ran.stdout, "late errors are right\n", "{ran}");
+    }
 }

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
 use rustix::fs::OFlags;
+use tutti_tests::full_at_close::FullAtClose;
 use tutti_tests::{Scratch, compile, program};
 
 use crate::harness::{LIMIT, await_that, mpiexec_path, run};
@@ -121,5 +122,31 @@ fn job_whose_caller_has_no_stdin_reads_its_end() {
         command.env("TUTTI_DAEMON", "none").args(["-c", "exec \"$0\" \"$@\" <&-"]).arg(mpiexec_path());
         let ran = run(command.args(ranks).args(["sh", "-c", "cat; echo $?"])).expect_success();
         assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("0\n0\n", ""), "{ranks:?}: {ran}");
+    }
+}
+
+/// NFS and quotas of a server take a write, and say that there is no room when the file is closed.
+#[test]
+fn output_that_is_lost_when_its_file_is_closed_is_said_and_fails() {
+    let scratch = Scratch::new("launch-full-at-close");
+    let Some(disk) = FullAtClose::mount(&scratch.path().join("disk")) else { return };
+    let pattern = disk.file("out.%r").display().to_string();
+    let ran = run(program("mpiexec").args(["-n", "2", "--outfile-pattern", &pattern, "echo", "text"]));
+    let said =
+        ran.stderr.contains("cannot write the job's output to ") && ran.stderr.contains("No space left");
+    assert!(ran.code() == 1 && said && ran.stderr.lines().count() == 1, "{ran}");
+    for (name, words, line) in [
+        ("mpiexec", &["-n", "1", "echo", "text"][..], "cannot write the job's output to standard output: "),
+        ("mpiexec", &["--help"], "cannot write to standard output: "),
+        ("tutti", &["version"], "cannot write to standard output: "),
+    ] {
+        let file = std::fs::File::create(disk.file(&format!("{}-{}", name, words.len()))).expect("a file");
+        let mut command = program(name);
+        command.env("TUTTI_DAEMON", "none").args(words).stdin(Stdio::null()).stdout(file);
+        let ended = command.stderr(Stdio::piped()).spawn().expect("it is there");
+        let ended = ended.wait_with_output().expect("our child");
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert!(stderr.contains(line) && stderr.contains("No space left"), "{name} {words:?}: {stderr}");
+        assert_eq!((ended.status.code(), stderr.lines().count()), (Some(1), 1), "{name} {words:?}: {stderr}");
     }
 }

@@ -5,6 +5,7 @@
 //! Nothing here sleeps as synchronisation; a program over its limit is killed with all of its process group
 //! and the test fails with what it had printed until then.
 
+pub mod full_at_close;
 pub mod keeper_folder;
 pub mod machines;
 pub mod peers;

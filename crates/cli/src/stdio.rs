@@ -133,6 +133,11 @@ impl Stdio {
         self.written = 0;
     }
 
+    /// Whether everything is thrown away: its reader is gone, or there was an error.
+    pub fn is_discarding(&self) -> bool {
+        self.discarding
+    }
+
     /// Takes what a rank wrote; [`Self::is_idle`] must hold.
     pub fn take(&mut self, kind: Kind, rank: u32, bytes: &[u8]) {
         assert!(self.is_idle());
@@ -203,6 +208,27 @@ impl Stdio {
             self.written = 0;
         }
         Ok(())
+    }
+
+    /// Has the file systems say whether they have all that was written: some do not before a file is closed.
+    ///
+    /// # Errors
+    /// The first error, with the name of its file.
+    pub fn flush(&self) -> Result<(), (String, io::Error)> {
+        let mut flushed = Ok(());
+        for (target, stream) in [(&self.output, "standard output"), (&self.errors, "standard error")] {
+            let mut flush = |name: &OsStr, file: BorrowedFd<'_>| {
+                let done = tutti_os::flush_file(file);
+                let done = done.map_err(|error| (name.to_string_lossy().into_owned(), error));
+                flushed = std::mem::replace(&mut flushed, Ok(())).and(done);
+            };
+            match target {
+                Target::Copy(_, false) => {}
+                Target::Copy(descriptor, true) => flush(stream.as_ref(), descriptor.as_fd()),
+                Target::Files(_, files) => files.iter().for_each(|(name, file)| flush(name, file.as_fd())),
+            }
+        }
+        flushed
     }
 
     fn target(&self) -> &Target {

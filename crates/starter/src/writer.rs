@@ -159,9 +159,21 @@ impl Writer {
                 && FileType::from_raw_mode(status.st_mode) == FileType::RegularFile
             {
                 self.written.lengths.push((file, status.st_size as u64));
+                self.flush(file);
             }
         }
         std::mem::take(&mut self.written)
+    }
+
+    /// Bytes that the kernel has taken may still find no room where the file is kept.
+    fn flush(&mut self, file: u32) {
+        if let Some(open) = self.open.get(&file)
+            && let Err(error) = tutti_os::flush_file(open)
+            && self.written.error.is_none()
+        {
+            let error = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            self.written.error = Some(self.cannot_append(file, error));
+        }
     }
 
     fn descriptor(&mut self, file: u32, more: OFlags) -> rustix::io::Result<&OwnedFd> {
@@ -178,6 +190,7 @@ impl Writer {
             let flags = rustix::fs::fcntl_getfl(open.as_fd())?;
             rustix::fs::fcntl_setfl(open.as_fd(), flags - OFlags::NONBLOCK)?;
             if self.open.len() >= OPEN_MAX {
+                (0..self.files.len() as u32).for_each(|file| self.flush(file));
                 self.open.clear();
             }
             self.open.insert(file, open);

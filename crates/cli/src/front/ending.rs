@@ -99,6 +99,7 @@ impl Front {
             End::TimedOut => TIMED_OUT,
             _ => self.status,
         };
+        let status = self.flush_output(status);
         let used = self.used.map(Report::Used);
         used.iter().for_each(|report| {
             self.enrolment.iter_mut().for_each(|enrolment| enrolment.send_report(report));

@@ -26,6 +26,18 @@ impl Front {
         }
     }
 
+    /// Has all output written where it goes; the status with which this command ends then, if it was to end
+    /// with this one.
+    pub(super) fn flush_output(&self, status: u8) -> u8 {
+        match self.stdio.flush() {
+            Err((name, reason)) if !self.stdio.is_discarding() => {
+                self.complain(&format!("cannot write the job's output to {name}: {reason}"));
+                status.max(1)
+            }
+            _ => status,
+        }
+    }
+
     /// Some rank wants input, and all that do have taken the last piece.
     pub(super) fn takes_input(&self) -> bool {
         let mut takers = self.links.iter().filter(|link| link.is_connected() && link.wants_input).peekable();

@@ -331,8 +331,10 @@ pub fn close_file(call: &mut impl EndsComms, handle: MPI_File) -> Result<()> {
     }
     let (path, me, deletes) =
         (file.opened.path.clone(), file.opened.me, file.amode & MPI_MODE_DELETE_ON_CLOSE != 0);
+    // What a file that is deleted has lost nobody reads.
+    let flushed = if deletes { Ok(()) } else { file.opened.file.flush() };
     drop(file);
-    let mut result = Ok(());
+    let mut result = flushed.map_err(|error| cannot("write all of", &path, &error));
     if deletes {
         // Where the file is open elsewhere, its client may keep it under another name.
         if met.is_ok() {

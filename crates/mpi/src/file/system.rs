@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{Error, Result};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 
 use tutti_files::process;
 
@@ -77,6 +77,24 @@ impl OpenFile {
         match self {
             OpenFile::Here(file) => file.sync_all(),
             OpenFile::Origin(file) => file.sync(),
+        }
+    }
+
+    /// Has the file system say whether it has all that was written: NFS and quotas do not before a descriptor
+    /// is closed, so another one of the same open file is.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub fn flush(&self) -> Result<()> {
+        let OpenFile::Here(file) = self else { return Ok(()) };
+        let copy = file.try_clone()?.into_raw_fd();
+        // SAFETY: our own, and known to nobody else; it is closed whatever the call says.
+        if unsafe { libc::close(copy) } == 0 {
+            return Ok(());
+        }
+        match Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::EINTR) => Ok(()),
+            error => Err(error),
         }
     }
 }
