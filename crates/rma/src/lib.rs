@@ -23,6 +23,7 @@ pub mod done;
 pub mod engine;
 pub mod operation;
 mod os;
+pub mod own;
 pub mod part;
 pub mod region;
 pub mod stand_in;

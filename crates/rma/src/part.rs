@@ -7,7 +7,8 @@
 //! | atomic change | [`accumulate::Target`](crate::accumulate::Target) | with the gate closed: read, change, write |
 //!
 //! Data at the target are a [`Buffer`] whose address is an offset in the memory. Everything is done when the
-//! call returns.
+//! call returns. What the processor accesses of the origin's memory beside the kernel's copies is looked at
+//! before ([`own`]): bad memory is the kernel's EFAULT there too.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -17,8 +18,10 @@ use tutti_shm::gate::{Gate, UNIT_BYTES};
 use tutti_shm::opened::{Opened, copy};
 
 use crate::accumulate::{Change, Target, in_sections};
+use crate::device::Access;
 use crate::operation::Places;
 use crate::os::{Direction, Ranges, Remote, read, write};
+use crate::own;
 
 /// Typed data with gaps on both sides go through a place of this size.
 const STAGE_BYTES: usize = 16 << 10;
@@ -97,6 +100,7 @@ impl Part {
                     let from = match origin.map {
                         None => origin.at,
                         Some(_) => {
+                            own::check(origin, Access::Read)?;
                             stage.resize(origin.bytes, 0);
                             origin.load(0, stage.as_mut_ptr(), origin.bytes);
                             stage.as_mut_ptr()
@@ -132,6 +136,7 @@ impl Part {
                 Reach::Other(remote, bytes) => match origin.map {
                     None => copy_ranges(remote, bytes, target, Direction::Gather, origin.at),
                     Some(_) => {
+                        own::check(origin, Access::Write)?;
                         let mut stage = vec![0; origin.bytes];
                         copy_ranges(remote, bytes, target, Direction::Gather, stage.as_mut_ptr())?;
                         origin.store(0, stage.as_ptr(), origin.bytes);
@@ -270,6 +275,7 @@ impl Part {
             }
             Reach::Other(remote, size) => {
                 check_range(size, offset, bytes)?;
+                own::check_bytes(compare, bytes, Access::Read)?;
                 in_sections(&self.gate, offset, bytes, bytes, |_, _| {
                     // SAFETY: our contract.
                     unsafe {
@@ -302,10 +308,16 @@ impl Part {
             let origin = origin.wrapping_add(done);
             let result = result.map(|result| result.wrapping_add(done));
             let elements = &mut stage[..section];
+            if change.writes() {
+                own::check_bytes(origin, section, Access::Read)?;
+            }
             // SAFETY: our contract, for this section.
             unsafe {
-                read_whole(remote, offset + done, elements.as_mut_ptr(), section)?;
-                change.apply(elements.as_mut_ptr(), section, origin, result);
+                read_whole(remote, offset + done, result.unwrap_or(elements.as_mut_ptr()), section)?;
+                if let Some(result) = result {
+                    copy(result, elements.as_mut_ptr(), section);
+                }
+                change.apply(elements.as_mut_ptr(), section, origin, None);
                 if change.writes() {
                     write_whole(remote, offset + done, elements.as_ptr(), section)?;
                 }

@@ -22,6 +22,54 @@ static void expect(int line, const char *call, int code, int wanted)
 }
 #define EXPECT(call, wanted) expect(__LINE__, #call, call, wanted)
 
+static void ended(int line, const char *call, int code, MPI_Request *request)
+{
+    expect(line, call, code, MPI_ERR_BUFFER);
+    if (code == MPI_SUCCESS)
+        MPI_Wait(request, MPI_STATUS_IGNORE);
+}
+#define ENDED(call) ended(__LINE__, #call, call, &request)
+
+/* The same of calls that change elements: `bad` cannot be read, `fixed` cannot be written. The last element of
+   memory that ends in front of `bad` is good. */
+static void wrong_memory_of_changes(int other, MPI_Win win, int *good, int *bad, int *fixed)
+{
+    MPI_Request request;
+    EXPECT(MPI_Accumulate(bad, 1, MPI_INT, other, 0, 1, MPI_INT, MPI_SUM, win), MPI_ERR_BUFFER);
+    EXPECT(MPI_Accumulate(bad, 1, MPI_INT, other, 0, 1, MPI_INT, MPI_REPLACE, win), MPI_ERR_BUFFER);
+    EXPECT(MPI_Accumulate(bad - 2, 4, MPI_INT, other, 0, 4, MPI_INT, MPI_SUM, win), MPI_ERR_BUFFER);
+    EXPECT(MPI_Accumulate(bad - 1, 1, MPI_INT, other, 0, 1, MPI_INT, MPI_SUM, win), MPI_SUCCESS);
+    ENDED(MPI_Raccumulate(bad, 1, MPI_INT, other, 0, 1, MPI_INT, MPI_SUM, win, &request));
+    EXPECT(MPI_Get_accumulate(bad, 1, MPI_INT, good, 1, MPI_INT, other, 0, 1, MPI_INT, MPI_SUM, win), MPI_ERR_BUFFER);
+    EXPECT(MPI_Get_accumulate(good, 1, MPI_INT, bad, 1, MPI_INT, other, 0, 1, MPI_INT, MPI_SUM, win), MPI_ERR_BUFFER);
+    EXPECT(MPI_Get_accumulate(good, 1, MPI_INT, fixed, 1, MPI_INT, other, 0, 1, MPI_INT, MPI_SUM, win), MPI_ERR_BUFFER);
+    EXPECT(MPI_Get_accumulate(NULL, 0, MPI_INT, fixed, 1, MPI_INT, other, 0, 1, MPI_INT, MPI_NO_OP, win),
+           MPI_ERR_BUFFER);
+    ENDED(MPI_Rget_accumulate(good, 1, MPI_INT, fixed, 1, MPI_INT, other, 0, 1, MPI_INT, MPI_SUM, win, &request));
+    EXPECT(MPI_Fetch_and_op(bad, good, MPI_INT, other, 0, MPI_SUM, win), MPI_ERR_BUFFER);
+    EXPECT(MPI_Fetch_and_op(good, fixed, MPI_INT, other, 0, MPI_REPLACE, win), MPI_ERR_BUFFER);
+    EXPECT(MPI_Fetch_and_op(NULL, bad, MPI_INT, other, 0, MPI_NO_OP, win), MPI_ERR_BUFFER);
+}
+
+/* The same of data with gaps: `edge` has 64 bytes in front of memory that cannot be accessed. */
+static void wrong_memory_with_gaps(int other, MPI_Win win, char *good, char *edge, char *fixed)
+{
+    MPI_Datatype gaps;
+    int *good_elements = (int *)good;
+    MPI_Type_vector(16, 1, 2, MPI_INT, &gaps);
+    MPI_Type_commit(&gaps);
+    EXPECT(MPI_Put(edge, 1, gaps, other, 0, 64, MPI_BYTE, win), MPI_ERR_BUFFER);
+    EXPECT(MPI_Put(edge - 60, 1, gaps, other, 0, 64, MPI_BYTE, win), MPI_SUCCESS);
+    EXPECT(MPI_Get(edge, 1, gaps, other, 0, 64, MPI_BYTE, win), MPI_ERR_BUFFER);
+    EXPECT(MPI_Get(fixed, 1, gaps, other, 0, 64, MPI_BYTE, win), MPI_ERR_BUFFER);
+    EXPECT(MPI_Accumulate(edge, 1, gaps, other, 0, 16, MPI_INT, MPI_SUM, win), MPI_ERR_BUFFER);
+    EXPECT(MPI_Get_accumulate(good_elements, 16, MPI_INT, fixed, 1, gaps, other, 0, 16, MPI_INT, MPI_SUM, win),
+           MPI_ERR_BUFFER);
+    EXPECT(MPI_Get_accumulate(edge, 1, gaps, good_elements, 16, MPI_INT, other, 0, 16, MPI_INT, MPI_SUM, win),
+           MPI_ERR_BUFFER);
+    MPI_Type_free(&gaps);
+}
+
 /* Memory that may not be accessed at the origin, or at the target: each is told from the other, where the kernel
    copies. Between nodes such memory ends the job. */
 static void wrong_memory(int other)
@@ -52,6 +100,10 @@ static void wrong_memory(int other)
     EXPECT(MPI_Compare_and_swap(bad, zero, zero + 2, MPI_INT, other, 0, own), MPI_ERR_BUFFER);
     EXPECT(MPI_Compare_and_swap(one, zero, fixed, MPI_INT, other, 0, own), MPI_ERR_BUFFER);
     EXPECT(MPI_Compare_and_swap(one, zero, zero + 2, MPI_INT, other, 0, read_only), MPI_ERR_RMA_RANGE);
+    EXPECT(MPI_Compare_and_swap(one, bad, zero + 2, MPI_INT, other, 0, own), MPI_ERR_BUFFER);
+    wrong_memory_of_changes(other, own, zero, bad, (int *)fixed);
+    EXPECT(MPI_Accumulate(good, 64, MPI_CHAR, other, 0, 64, MPI_CHAR, MPI_REPLACE, read_only), MPI_ERR_RMA_RANGE);
+    wrong_memory_with_gaps(other, own, good, memory + page - 64, fixed);
     EXPECT(MPI_Put(good, 64, MPI_CHAR, other, 0, 64, MPI_CHAR, read_only), MPI_ERR_RMA_RANGE);
     EXPECT(MPI_Get(good, 64, MPI_CHAR, other, 0, 64, MPI_CHAR, read_only), MPI_SUCCESS);
     MPI_Win_unlock_all(own), MPI_Win_unlock_all(read_only);

@@ -6,8 +6,9 @@ use core::ffi::c_int;
 use tutti_datatype::reduce::Operation;
 use tutti_datatype::{Buffer, Datatype, Element};
 use tutti_rma::accumulate::{Change, Update};
-use tutti_rma::device::{Access, may_access};
+use tutti_rma::device::Access;
 use tutti_rma::done::DoneAt;
+use tutti_rma::own;
 use tutti_rma::part::{Fault, Part, copy_elements};
 use tutti_rma::wire::Code;
 
@@ -81,30 +82,34 @@ fn fault(fault: Fault) -> Error {
     }
 }
 
-/// The same of a copy that also accesses memory of the origin's, which may be what is wrong: the names of
-/// such arguments, their memory, and what is done to it.
+/// Memory of the origin's: the name of its arguments, without their ending, its data, and the access.
+type OwnData<'a> = (&'a str, &'a Buffer, Access);
+
+/// The same of an operation that also accesses memory of the origin's, which may be what is wrong.
 #[cold]
-fn copy_fault(found: Fault, own: &[(&str, *const u8, usize, Access)]) -> Error {
+fn own_fault(found: Fault, own: &[OwnData<'_>]) -> Error {
     let is_bad = matches!(&found, Fault::Kernel(error) if error.raw_os_error() == Some(libc::EFAULT));
     let mut own = own.iter().filter(|_| is_bad);
-    let Some((name, at, bytes, access)) =
-        own.find(|(_, at, bytes, access)| !may_access(*at, *bytes, *access))
-    else {
-        return fault(found);
-    };
-    let right = if *access == Access::Read { "read" } else { "written" };
-    let text = format_args!(
-        "of the {bytes} bytes at {name}, {at:p}, some are no memory that may be {right}: is the address or the \
-         count wrong?"
-    );
-    Error::new(MPI_ERR_BUFFER, text)
+    match own.find_map(|data| check_own(*data).err()) {
+        Some(error) => error,
+        None => fault(found),
+    }
 }
 
-/// The same of a put or get. Data with gaps go through memory of the library's.
-#[cold]
-fn transfer_fault(found: Fault, origin: &Buffer, access: Access) -> Error {
-    let own = [("origin_addr", origin.at.cast_const(), origin.bytes, access)];
-    copy_fault(found, if origin.map.is_none() { &own } else { &[] })
+/// Looks at memory of the origin's that the processor is to access.
+///
+/// # Errors
+/// MPI_ERR_BUFFER for memory that it may not.
+fn check_own((name, data, access): OwnData<'_>) -> Result<()> {
+    own::check(data, access).map_err(|_| {
+        let Buffer { at, bytes, .. } = data;
+        let right = if access == Access::Read { "read" } else { "written" };
+        let text = format_args!(
+            "of the {bytes} bytes at {name}_addr, {at:p}, some are no memory that may be {right}: is the address or \
+             the count wrong?"
+        );
+        Error::new(MPI_ERR_BUFFER, text)
+    })
 }
 
 /// Writes data to the target (12.3.1).
@@ -143,7 +148,9 @@ pub unsafe fn put_noted(
     unsafe {
         match place.part.put(&data, &origin) {
             Err(Fault::OtherNode) => other_nodes::put_to_node(call, win, target.rank, &data, origin, note),
-            done => done.map(|()| false).map_err(|fault| transfer_fault(fault, &origin, Access::Read)),
+            done => {
+                done.map(|()| false).map_err(|found| own_fault(found, &[("origin", &origin, Access::Read)]))
+            }
         }
     }
 }
@@ -184,7 +191,9 @@ pub unsafe fn get_noted(
     unsafe {
         match place.part.get(&data, &origin) {
             Err(Fault::OtherNode) => other_nodes::get_from_node(call, win, target.rank, &data, origin, note),
-            done => done.map(|()| false).map_err(|fault| transfer_fault(fault, &origin, Access::Write)),
+            done => {
+                done.map(|()| false).map_err(|found| own_fault(found, &[("origin", &origin, Access::Write)]))
+            }
         }
     }
 }
@@ -377,8 +386,9 @@ pub unsafe fn accumulate_noted(
     unsafe {
         let mut operand = match op {
             MPI_NO_OP => Elements::At(std::ptr::null_mut()),
-            _ => elements_at(call, origin, element, elements, true, "origin_datatype")?,
+            _ => elements_at(call, origin, element, elements, ("origin", Access::Read))?,
         };
+        let bytes = elements * element.stride();
         let Some(result) = result else {
             let origin = operand.address();
             return match place.part.accumulate(&data, data_bytes, change, origin, None) {
@@ -388,10 +398,12 @@ pub unsafe fn accumulate_noted(
                     other_nodes::change_on_node(call, win, target.rank, data, code, origin, (None, None))
                         .map(|()| false)
                 }
-                done => done.map(|()| false).map_err(fault),
+                done => done.map(|()| false).map_err(|found| {
+                    own_fault(found, &[("origin", &Buffer::contiguous(origin, bytes), Access::Read)])
+                }),
             };
         };
-        let mut found = elements_at(call, result, element, elements, false, "result_datatype")?;
+        let mut found = elements_at(call, result, element, elements, ("result", Access::Write))?;
         let (origin, place_of_result) = (operand.address(), Some(found.address()));
         match place.part.accumulate(&data, data_bytes, change, origin, place_of_result) {
             Err(Fault::OtherNode) => {
@@ -405,7 +417,12 @@ pub unsafe fn accumulate_noted(
                     Elements::Packed(_) => other_nodes::await_answers(call, win, target.rank)?,
                 }
             }
-            done => done.map_err(fault)?,
+            done => done.map_err(|fault| {
+                let [from, to] = [origin, found.address()].map(|at| Buffer::contiguous(at, bytes));
+                let own = [("result", &to, Access::Write), ("origin", &from, Access::Read)];
+                // The origin of MPI_NO_OP is not read.
+                own_fault(fault, if op == MPI_NO_OP { &own[..1] } else { &own[..] })
+            })?,
         }
         if let Elements::Packed(mut bytes) = found {
             let result = call.types().buffer(result)?;
@@ -452,9 +469,10 @@ pub unsafe fn compare_and_swap(
             other_nodes::swap_on_node(call, win, target.rank, at, [compare, origin, result])
         },
         done => done.map_err(|found| {
-            let bytes = element.bytes();
-            let written = ("result_addr", result.cast_const(), bytes, Access::Write);
-            copy_fault(found, &[written, ("origin_addr", origin, bytes, Access::Read)])
+            let [origin, compare, result] =
+                [origin, compare, result].map(|at| Buffer::contiguous(at, element.bytes()));
+            let read = [("origin", &origin, Access::Read), ("compare", &compare, Access::Read)];
+            own_fault(found, &[read[0], read[1], ("result", &result, Access::Write)])
         }),
     }
 }
@@ -507,17 +525,17 @@ fn change(call: &impl HasCollectives, op: MPI_Op, element: Element) -> Result<Ch
     Err(Error::new(MPI_ERR_OP, format_args!("operation {:#x} {text} ({element:?})", op.0)))
 }
 
-/// The user's elements as they follow one another: where they lie, or packed.
+/// The user's elements as they follow one another: where they lie, or packed, and then also their memory has
+/// been looked at.
 ///
 /// # Safety
-/// The user's buffer is valid for reading, if it `is_read`.
+/// The user's buffer is valid for reading, if that is its access.
 unsafe fn elements_at(
     call: &impl HasTypes,
     data: Data,
     element: Element,
     count: usize,
-    is_read: bool,
-    name: &str,
+    (name, access): (&str, Access),
 ) -> Result<Elements> {
     let datatype = call.types().find(data.datatype)?;
     let buffer = call.types().buffer(data)?;
@@ -525,7 +543,7 @@ unsafe fn elements_at(
         return Ok(Elements::At(buffer.at));
     }
     check(call.types().element_of(datatype) == Some(element), MPI_ERR_TYPE, || {
-        format!("{name} has other elements than target_datatype, which has {element:?}")
+        format!("{name}_datatype has other elements than target_datatype, which has {element:?}")
     })?;
     check_lengths(buffer.bytes, count * element.bytes())?;
     if datatype.element.is_some() {
@@ -534,8 +552,9 @@ unsafe fn elements_at(
     if buffer.map.is_none() && element.bytes() == element.stride() {
         return Ok(Elements::At(buffer.at));
     }
+    check_own((name, &buffer, access))?;
     let mut packed = vec![0; count * element.stride()];
-    if is_read {
+    if access == Access::Read {
         buffer.at.expose_provenance();
         // SAFETY: our contract.
         unsafe { copy_elements(&buffer, element.bytes(), element.stride(), packed.as_mut_ptr(), true) };
