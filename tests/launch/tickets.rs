@@ -99,3 +99,22 @@ fn rank_that_a_wrapper_moves_to_another_user_has_a_line_with_both_users() {
         assert!(!ran.stderr.contains("namespace"), "{ran}");
     }
 }
+
+/// `sudo`, `su -` and `env -i` below mpiexec clear the environment: worlds of one rank, but not in silence.
+#[test]
+fn ranks_whose_ticket_a_wrapper_drops_run_alone_with_a_line() {
+    let scratch = Scratch::new("launch-dropped");
+    let file = compile("examples/hello.c", scratch.path()).display().to_string();
+    let hello = file.as_str();
+    let cause = "TUTTI_TICKET is not in its environment: sudo, su, env -i";
+    for below in [&["env", "-i"][..], &["sh", "-c", "env -i \"$@\"; true", "sh"]] {
+        let ran = mpiexec(&[&["-n", "3"], below, &[hello]].concat()).expect_success();
+        assert_eq!(ran.stdout.matches("of 1").count(), 3, "{ran}");
+        let lines = ran.stderr.matches(cause).count();
+        assert!((1..=3).contains(&lines) && ran.stderr.lines().count() == lines, "{ran}");
+        let wanted = mpiexec(&[&["-n", "3"], below, &["TUTTI_SINGLETON=1", hello]].concat());
+        assert!(wanted.expect_success().stderr.is_empty(), "it is wanted");
+    }
+    let alone = run(std::process::Command::new("env").args(["-i", hello])).expect_success();
+    assert!(alone.stderr.is_empty(), "no mpiexec is above it: {alone}");
+}

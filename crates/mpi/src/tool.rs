@@ -19,7 +19,7 @@ use crate::variables::{self, Class, Variable};
 pub const SETTINGS: [(&str, &str); 3] = [
     ("TUTTI_CHECK", "1: the ranks look for mistakes of the program; warn: they only say them"),
     ("TUTTI_STATS", "1: a table of what the ranks have sent is printed at the end; json: for scripts"),
-    ("TUTTI_SINGLETON", "a process below another MPI's launcher may run alone"),
+    ("TUTTI_SINGLETON", "a process below a launcher that has no ticket of its job may run alone"),
 ];
 /// Characters of a setting that can be read, its final zero included.
 pub const SETTING_CHARS: usize = 256;

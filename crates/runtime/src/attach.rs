@@ -5,6 +5,7 @@
 //! | `TUTTI_TICKET` valid, not yet redeemed | rank of that job |
 //! | `TUTTI_TICKET` redeemed by another process | singleton, one line |
 //! | no ticket, but another launcher's variables say more than one rank | refused, one line; `TUTTI_SINGLETON=1`: singleton |
+//! | nothing, but a starter is above the process | singleton, one line (`lost_ticket.rs`); `TUTTI_SINGLETON=1`: none |
 //! | nothing | singleton |
 
 use std::fs::File;
@@ -24,6 +25,7 @@ use tutti_shm::ticket::{
     Attach, BadTicket, Connection, Face, Notice, SIZE_VARIABLE, TICKET_VARIABLE, Ticket, Welcome,
 };
 
+use crate::lost_ticket;
 use crate::stdio;
 
 /// A process's place in its job.
@@ -165,8 +167,11 @@ pub fn note_face(face: Face) {
 pub fn attach() -> Result<Place, AttachError> {
     stdio::occupy_closed();
     let Ok(text) = std::env::var(TICKET_VARIABLE) else {
+        if std::env::var_os(SINGLETON_VARIABLE).is_some() {
+            return singleton(None);
+        }
         refuse_foreign_launcher()?;
-        return singleton(None);
+        return singleton(lost_ticket::line());
     };
     let ticket: Ticket = text.parse()?;
     let (starter, welcome, gifts) = Starter::connect(&ticket)?;
@@ -294,7 +299,7 @@ fn room_of_singleton(cores: u32) -> (u32, u32) {
 /// Environment variable with the number of ranks that a program expects which was started without mpiexec.
 const UNIVERSE_VARIABLE: &str = "TUTTI_UNIVERSE";
 
-/// Environment variable that lets a process run as a singleton below another MPI's launcher.
+/// Environment variable that lets a process run as a singleton below a launcher.
 const SINGLETON_VARIABLE: &str = "TUTTI_SINGLETON";
 
 /// Refuses to be one of several worlds of size 1 that another MPI's launcher has started. The first of
@@ -306,9 +311,6 @@ fn refuse_foreign_launcher() -> Result<(), AttachError> {
         ("PMI_SIZE", "PMI_RANK", "another MPI's mpiexec"),
         ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
     ];
-    if std::env::var_os(SINGLETON_VARIABLE).is_some() {
-        return Ok(());
-    }
     for (size_variable, rank_variable, launcher) in launchers {
         if let Some(ranks) = number(size_variable).filter(|&ranks| ranks > 1) {
             let first = number(rank_variable).unwrap_or(0) == 0;

@@ -37,6 +37,7 @@ pub mod guests;
 pub mod job;
 pub mod lock;
 pub mod log;
+mod lost_ticket;
 pub mod net;
 pub mod polite;
 mod process_name;
