@@ -82,7 +82,8 @@ def in_place_of_link(path, place):
         return CALLED.format(name=name, program="tutti")
     if place.startswith("share/tutti/slurm/bin/"):
         return CALLED.format(name=name, program=os.readlink(path))
-    if place.startswith("lib/") and name.endswith(".so"):
+    # Below lib/tutti no linker looks, programs do.
+    if place.startswith("lib/") and name.endswith(".so") and not place.startswith("lib/tutti/"):
         return f"/* For the linker. */\nINPUT({os.readlink(path)})\n"
     if place.startswith("include/"):
         return f'#include "{os.readlink(path)}"\n'

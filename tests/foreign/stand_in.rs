@@ -7,6 +7,7 @@ use tutti_tests::{LIMIT, Ran, Scratch, program, root};
 
 use crate::harness::run;
 use crate::mpich::{compiled, compiled_from, expect_ranks, rounds};
+use crate::open_mpi::compiled_without_mpi;
 
 #[track_caller]
 fn mpiexec(words: &[&str], file: &Path, more: &[&str]) -> Ran {
@@ -52,6 +53,9 @@ fn mpich_binary_and_one_of_ours_are_one_job() {
     expect_ranks(&run(program("mpiexec").args(words)).expect_success(), 3, &[3; 3]);
 }
 
+/// End of the line about a job that runs on our library through this interface.
+const THROUGH_MPICH: &str = "Tutti's library, through MPICH's interface (libmpi.so.12)";
+
 /// Lines about libraries, sorted.
 fn libraries(ran: &Ran) -> Vec<&str> {
     let mut lines: Vec<&str> = ran.stderr.lines().filter_map(|line| line.split(" run on ").nth(1)).collect();
@@ -62,7 +66,6 @@ fn libraries(ran: &Ran) -> Vec<&str> {
 #[test]
 fn mpich_binary_is_distinguished_by_the_way_it_begins() {
     const OURS: &str = "Tutti's library";
-    const THEIRS: &str = "Tutti's library, through MPICH's interface (libmpi.so.12)";
     let scratch = Scratch::new("stand-in-told");
     let folder = scratch.path().join("ours");
     std::fs::create_dir(&folder).expect("a fresh folder");
@@ -73,10 +76,10 @@ fn mpich_binary_is_distinguished_by_the_way_it_begins() {
     for (ours, theirs) in [(ours("foreign"), world), (ours("session"), session)] {
         let launch = |words: &[&Path]| run(program("mpiexec").arg("-v").args(words)).expect_success();
         assert_eq!(libraries(&launch(&[&ours])), [OURS]);
-        assert_eq!(libraries(&launch(&[&theirs])), [THEIRS]);
+        assert_eq!(libraries(&launch(&[&theirs])), [THROUGH_MPICH]);
         // A wrapper has neither face.
         let script = format!("exec '{}'", theirs.display());
-        assert_eq!(libraries(&launch(&["sh".as_ref(), "-c".as_ref(), script.as_ref()])), [THEIRS]);
+        assert_eq!(libraries(&launch(&["sh".as_ref(), "-c".as_ref(), script.as_ref()])), [THROUGH_MPICH]);
         let both = [
             Path::new("-n"),
             Path::new("1"),
@@ -86,7 +89,7 @@ fn mpich_binary_is_distinguished_by_the_way_it_begins() {
             Path::new("1"),
             &theirs,
         ];
-        assert_eq!(libraries(&launch(&both)), [OURS, THEIRS]);
+        assert_eq!(libraries(&launch(&both)), [OURS, THROUGH_MPICH]);
     }
 }
 
@@ -121,6 +124,15 @@ fn mpich_binary_starts_processes_also_on_several_nodes() {
         let ran = mpiexec(&[&["-n", "2"], nodes].concat(), &file, &[]).expect_success();
         assert_eq!(ran.stdout, rounds(4), "{ran}");
     }
+}
+
+/// Programs that open a library when they run know the interfaces of MPICH and Open MPI, not the standard's.
+#[test]
+fn mpich_library_of_ours_is_what_programs_open_as_libmpi() {
+    let scratch = Scratch::new("stand-in-opened");
+    let file = compiled_without_mpi(&scratch, "opens");
+    let ran = mpiexec(&["-v", "-n", "2"], &file, &["libmpi.so"]).expect_success();
+    assert_eq!(libraries(&ran), [THROUGH_MPICH], "{ran}");
 }
 
 /// Folders of the program go before LD_LIBRARY_PATH (DT_RPATH).

@@ -44,7 +44,7 @@ const COMMANDS: [(&str, &str, u32); 7] = [
 ];
 
 /// Other names of files: place, and what it leads to as seen from there.
-const LINKS: [(&str, &str); 24] = [
+const LINKS: [(&str, &str); 25] = [
     // Where the headers of OpenSHMEM stood before version 1.1; programs may still include them there
     // (annex F).
     ("include/mpp/shmem.h", "../shmem.h"),
@@ -72,6 +72,9 @@ const LINKS: [(&str, &str); 24] = [
     ("lib/libmpifort_abi.so", "libmpifort_abi.so.1"),
     // For build systems that write -lmpi themselves; programs still record libmpi_abi.so.1.
     ("lib/libmpi.so", "libmpi_abi.so.1"),
+    // For programs that open a library of that name when they run: they know the interfaces of MPICH and Open
+    // MPI.
+    ("lib/tutti/mpich/libmpi.so", "libmpi.so.12"),
     ("bin/mpic++", "mpicxx"),
     ("bin/mpiCC", "mpicxx"),
 ];
