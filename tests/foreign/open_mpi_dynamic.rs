@@ -72,6 +72,30 @@ fn open_mpi_ranks_get_keys_of_others_or_wait_as_long_as_they_want() {
     }
 }
 
+/// Numbers of nodes and processes that PMIx counts over all namespaces of a session go on where processes
+/// are started: each is that of one node, or of one process.
+#[test]
+fn open_mpi_started_ranks_are_counted_among_all_of_the_job() {
+    let scratch = Scratch::new("open-mpi-places");
+    let Some(libpmix) = libpmix() else { return };
+    let places = compiled_without_mpi(&scratch, "places");
+    let words = ["-n", "3", "--virtual-nodes", "3", "--universe", "12"];
+    let mut command = program("mpiexec");
+    let ran = run(command.env("TUTTI_LIBPMIX", &libpmix).args(words).arg(&places).arg(&libpmix));
+    let ran = ran.expect_success();
+    let mut lines: Vec<&str> = ran.stdout.lines().collect();
+    lines.sort_unstable();
+    let expected = [
+        "node 0, global 0 of 0, on the node 0 of 1",
+        "node 1, global 1 of 0, on the node 0 of 1",
+        "node 2, global 2 of 0, on the node 0 of 1",
+        "node 2, global 3 of 3, on the node 1 of 3",
+        "node 2, global 4 of 3, on the node 2 of 3",
+        "node 2, global 5 of 5, on the node 3 of 4",
+    ];
+    assert_eq!(lines, expected, "{ran}");
+}
+
 #[test]
 fn open_mpi_program_starts_processes_and_meets_others_on_machines() {
     let scratch = Scratch::new("open-mpi-machines");

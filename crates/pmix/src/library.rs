@@ -231,6 +231,7 @@ impl Library {
         let ranks = self.generated("PMIx_generate_ppn", self.generate_ppn, &per_node.join(";"))?;
         let local: Vec<u32> = space.ranks_on(job.node).collect();
         let count = space.numbers.len() as u32;
+        let among_all = &space.among_all;
         let mut all = vec![
             info("pmix.nmap", nodes),
             info("pmix.pmap", ranks),
@@ -238,6 +239,7 @@ impl Library {
             info("pmix.job.size", number(count)),
             info("pmix.max.size", number(count)),
             info("pmix.univ.size", number(job.universe)),
+            info("pmix.offset", number(among_all.offset)),
             info("pmix.job.napps", number(space.programs.len() as u32)),
             info("pmix.num.nodes", number(used.len() as u32)),
             info("pmix.tmpdir", text(&job.folder)),
@@ -246,23 +248,25 @@ impl Library {
         if let Some(first) = local.first() {
             all.extend([
                 info("pmix.local.size", number(local.len() as u32)),
-                info("pmix.node.size", number(local.len() as u32)),
+                info("pmix.node.size", number(among_all.node_sizes.get(&job.node).copied().unwrap_or(0))),
                 info("pmix.lpeers", text(&list(&mut local.iter().copied()))),
                 info("pmix.lldr", rank_value(*first)),
             ]);
         }
-        all.extend(space.parent.iter().map(|parent| info("pmix.parent", process_value(parent))));
-        for (at, node) in used.iter().enumerate() {
+        let parent = || space.parent.as_ref().map(|parent| info("pmix.parent", process_value(parent)));
+        all.extend(parent());
+        for node in &used {
             for (local, rank) in space.ranks_on(*node).enumerate() {
                 let mut of_rank = vec![
                     info("pmix.rank", rank_value(rank)),
                     info("pmix.lrank", short(local as u16)),
-                    info("pmix.nrank", short(local as u16)),
-                    info("pmix.grank", rank_value(rank)),
-                    info("pmix.nodeid", number(at as u32)),
+                    info("pmix.nrank", short(among_all.node_ranks[rank as usize])),
+                    info("pmix.grank", rank_value(among_all.offset.saturating_add(rank))),
+                    info("pmix.nodeid", number(*node)),
                     info("pmix.hname", text(name(*node))),
                     info("pmix.appnum", number(space.program_of(rank))),
                 ];
+                of_rank.extend(parent());
                 if *node == job.node {
                     let number = space.numbers[rank as usize];
                     of_rank.push(info("pmix.pdir", text(&format!("{}/{number}", job.folder))));

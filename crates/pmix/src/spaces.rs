@@ -1,7 +1,7 @@
 //! The namespaces of a job: the ranks that it began with, and those that others have started since. All
 //! servers of a job have the same, since they get them in one order ([`crate::machine`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -32,19 +32,62 @@ pub struct Space {
     pub programs: Vec<u32>,
     /// The process that has asked for it; none: the job began with it.
     pub parent: Option<Process>,
+    /// Numbers among the processes of all namespaces.
+    pub among_all: AmongAll,
+}
+
+/// Numbers of a namespace's ranks among the processes of all namespaces of the job, which PMIx calls a
+/// session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AmongAll {
+    /// Number of rank 0: all processes that the job has ever had are counted, also those that are over.
+    pub offset: u32,
+    /// Number of each rank on its node: the lowest that no process of the node has.
+    pub node_ranks: Vec<u16>,
+    /// Processes of each node that has some, by the node's number.
+    pub node_sizes: BTreeMap<u32, u32>,
+}
+
+impl AmongAll {
+    /// Numbers of new ranks on these nodes, beside the spaces that are there.
+    fn of(nodes: &[u32], offset: u32, there: &[Space]) -> Self {
+        let mut used: BTreeMap<u32, BTreeSet<u16>> = BTreeMap::new();
+        for space in there {
+            for (node, rank) in space.current() {
+                used.entry(node).or_default().insert(rank);
+            }
+        }
+        let next = |node: &u32| {
+            let used = used.entry(*node).or_default();
+            let free = (0..=u16::MAX).find(|rank| !used.contains(rank)).unwrap_or(u16::MAX);
+            used.insert(free);
+            free
+        };
+        let node_ranks = nodes.iter().map(next).collect();
+        let node_sizes = used.iter().map(|(node, ranks)| (*node, ranks.len() as u32)).collect();
+        AmongAll { offset, node_ranks, node_sizes }
+    }
 }
 
 impl Space {
     /// The ranks that a job begins with.
     pub fn first(job: &Description) -> Self {
         let nodes = (0..job.nodes.len()).flat_map(|node| job.ranks_of(node).map(move |_| node as u32));
+        let nodes: Vec<u32> = nodes.collect();
         Space {
             name: job.space.clone(),
-            nodes: nodes.collect(),
+            among_all: AmongAll::of(&nodes, 0, &[]),
+            nodes,
             numbers: (0..job.ranks()).collect(),
             programs: job.programs.clone(),
             parent: None,
         }
+    }
+
+    /// Node, and number there, of each process whose number in the job is its own.
+    fn current(&self) -> impl Iterator<Item = (u32, u16)> {
+        let places = self.nodes.iter().copied().zip(self.among_all.node_ranks.iter().copied());
+        places.zip(&self.numbers).filter(|(_, number)| **number != u32::MAX).map(|(place, _)| place)
     }
 
     /// Ranks of the namespace on a node.
@@ -79,12 +122,14 @@ impl Space {
 pub struct Spaces {
     base: String,
     all: Vec<Space>,
+    /// Processes that the job has ever had.
+    ever: u32,
 }
 
 impl Spaces {
     /// The first one alone.
     pub fn new(first: Space) -> Self {
-        Spaces { base: first.name.clone(), all: vec![first] }
+        Spaces { base: first.name.clone(), ever: first.nodes.len() as u32, all: vec![first] }
     }
 
     /// The name of the ranks that an order has started.
@@ -95,13 +140,7 @@ impl Spaces {
     /// Ranks that others have asked for. Gives their namespace, and the names of those that are over: all of
     /// their numbers are used again.
     pub fn add(&mut self, new: &Newcomers) -> (Space, Vec<String>) {
-        let space = Space {
-            name: self.name_of(new.order),
-            nodes: new.nodes.clone(),
-            numbers: new.ranks.clone(),
-            programs: new.programs.clone(),
-            parent: self.process(new.parent),
-        };
+        let parent = self.process(new.parent);
         let mut over = Vec::new();
         let (base, used) = (&self.base, &new.ranks);
         self.all.retain_mut(|old| {
@@ -114,6 +153,15 @@ impl Spaces {
             over.extend(is_over.then(|| old.name.clone()));
             !is_over
         });
+        let space = Space {
+            name: self.name_of(new.order),
+            among_all: AmongAll::of(&new.nodes, self.ever, &self.all),
+            nodes: new.nodes.clone(),
+            numbers: new.ranks.clone(),
+            programs: new.programs.clone(),
+            parent,
+        };
+        self.ever = self.ever.saturating_add(new.nodes.len() as u32);
         self.all.push(space.clone());
         (space, over)
     }
@@ -176,7 +224,15 @@ mod tests {
 
     fn spaces() -> Spaces {
         let (nodes, numbers) = (vec![0, 0, 1], vec![0, 1, 2]);
-        Spaces::new(Space { name: "job".into(), nodes, numbers, programs: vec![1, 2], parent: None })
+        let among_all = AmongAll::of(&nodes, 0, &[]);
+        Spaces::new(Space {
+            name: "job".into(),
+            nodes,
+            numbers,
+            programs: vec![1, 2],
+            parent: None,
+            among_all,
+        })
     }
 
     #[test]
@@ -212,6 +268,32 @@ mod tests {
         assert_eq!(all.process(3), Some(process("job-2", 0)));
         assert_eq!(all.add(&new(3, &[4])).1, ["job-1"]);
         assert_eq!(all.add(&new(4, &[3, 4])).1, ["job-2", "job-3"]);
+    }
+
+    #[test]
+    fn spaces_count_their_processes_among_those_of_all() {
+        let mut all = spaces();
+        let new = |order, ranks: &[u32], nodes: &[u32]| Newcomers {
+            order,
+            ranks: ranks.to_vec(),
+            nodes: nodes.to_vec(),
+            programs: vec![ranks.len() as u32],
+            parent: 0,
+        };
+        let first = all.all[0].among_all.clone();
+        assert_eq!((first.offset, first.node_ranks), (0, vec![0, 1, 0]));
+        let (space, _) = all.add(&new(1, &[3, 4, 5], &[1, 0, 1]));
+        let sizes = BTreeMap::from([(0, 3), (1, 3)]);
+        let expected = AmongAll { offset: 3, node_ranks: vec![1, 2, 2], node_sizes: sizes };
+        assert_eq!(space.among_all, expected);
+        // The process whose number is used again is over: its place on the node is free, its number among
+        // all is not.
+        let (space, _) = all.add(&new(2, &[3, 6], &[1, 1]));
+        let sizes = BTreeMap::from([(0, 3), (1, 4)]);
+        let expected = AmongAll { offset: 6, node_ranks: vec![1, 3], node_sizes: sizes };
+        assert_eq!(space.among_all, expected);
+        all.remove(2);
+        assert_eq!(all.add(&new(3, &[7], &[2])).0.among_all.offset, 8);
     }
 
     #[test]

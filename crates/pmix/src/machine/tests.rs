@@ -1,11 +1,19 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::spaces::AmongAll;
 
 /// Machines of three nodes: ranks 0 and 1 on node 0, 2 on node 1, 3 on node 2.
 fn machines() -> Vec<Machine> {
     let (nodes, numbers) = (vec![0, 0, 1, 2], vec![0, 1, 2, 3]);
-    let space = Space { name: "job".into(), nodes, numbers, programs: vec![4], parent: None };
+    let space = Space {
+        name: "job".into(),
+        nodes,
+        numbers,
+        programs: vec![4],
+        parent: None,
+        among_all: AmongAll::default(),
+    };
     (0..3).map(|node| Machine::new(node, space.clone())).collect()
 }
 
