@@ -1,10 +1,10 @@
-//! Pages from which the ranks of a job on this node read how it stands: their turns, their parallel slots, the
-//! board of a node without a daemon.
+//! Pages from which the ranks of a job on this node read how it stands: their turns, their parallel slots,
+//! the board of a node without a daemon.
 //!
 //! | page | read by | written here |
 //! |---|---|---|
 //! | turns ([`tutti_shm::daemon_page`]) | ranks, library time | suspensions; all of it where no daemon is left |
-//! | parallel slots ([`tutti_shm::phases`]) | ranks that share them | the end of a rank or of a daemon |
+//! | parallel slots ([`tutti_shm::phases`]) | ranks that share them | ends of ranks and daemons |
 //! | board ([`tutti_shm::board`]) | whoever looks on | the job's own line |
 //!
 //! [`crate::launch`] makes them before the first fork; [`crate::starter`] says what becomes of the job.
@@ -31,14 +31,14 @@ pub struct Pages {
     suspension: Hold,
     /// The page of its phases, if it shares parallel slots.
     phases: Option<PhasesPage>,
-    /// Its line on a board of its own, for a node without a daemon, and the same file for reading.
+    /// Line of the job on a board of its own, for a node without a daemon, and the same file for reading.
     board: Option<(JobLine, OwnedFd)>,
 }
 
 /// A page that a job must have and that could not be made.
 #[derive(Debug)]
 pub(crate) struct PagesError {
-    /// What could not be done, behind "cannot".
+    /// Action that failed, behind "cannot".
     pub(crate) action: &'static str,
     pub(crate) source: io::Error,
 }
@@ -86,8 +86,8 @@ impl Pages {
         self.phases.iter().for_each(PhasesPage::settle);
     }
 
-    /// Time that the job has stood still in others' turns that are over, in ns.
-    pub(crate) fn past_turns_ns(&self) -> u64 {
+    /// Time that the job has stood still, without the time since it last began to, in ns.
+    pub(crate) fn past_frozen_ns(&self) -> u64 {
         self.turns.as_ref().map_or(0, |(page, _)| page.turns().frozen_ns_total)
     }
 
@@ -157,18 +157,19 @@ mod tests {
     }
 
     #[test]
-    fn pages_count_a_suspension_and_no_turn_of_others() {
+    fn pages_count_a_suspension_once_it_is_over() {
         let mut pages = pages();
-        assert_eq!((pages.frozen_ns(), pages.past_turns_ns()), (0, 0));
+        assert_eq!((pages.frozen_ns(), pages.past_frozen_ns()), (0, 0));
         pages.set_suspended(true);
         let begun = now_ns();
         while now_ns() < begun + 1_000_000 {
             std::hint::spin_loop();
         }
+        assert_eq!(pages.past_frozen_ns(), 0);
         pages.set_suspended(false);
         let suspended = pages.frozen_ns();
         assert!(suspended >= 1_000_000, "{suspended}");
-        assert_eq!((pages.frozen_ns(), pages.past_turns_ns()), (suspended, 0));
+        assert_eq!((pages.frozen_ns(), pages.past_frozen_ns()), (suspended, suspended));
     }
 
     #[test]

@@ -135,7 +135,7 @@ impl Starter {
         if parts.cgroup.as_ref().and_then(Cgroup::is_frozen) == Some(true) {
             return None;
         }
-        let frozen_ns = parts.pages.past_turns_ns();
+        let frozen_ns = parts.pages.past_frozen_ns();
         let shares = parts.pages.has_slot_request();
         let mut sample = Sample { at_ns: now_ns(), frozen_ns, ticks: BTreeMap::new(), is_busy: shares };
         let Some(found) = descendants::some_of(getpid(), PROCESSES_MAX) else {

@@ -382,7 +382,7 @@ impl JobRecord {
         self.served = served;
     }
 
-    /// Its end is awaited by one more, as long as there is room.
+    /// Adds one that waits for the job's end, as long as there is room.
     pub(super) fn add_waiter(&mut self, requester: Requester) {
         if self.waiters.len() < WAITERS_MAX {
             self.waiters.insert(requester);
@@ -404,7 +404,8 @@ impl JobRecord {
         self.connected.judge(states, !self.over && self.launch.terms.gang)
     }
 
-    /// It was an earlier controller's: nodes that are not there may say until then what is left of it.
+    /// Takes over a job of an earlier controller: nodes that are not there may say until then what is left of
+    /// it.
     pub(super) fn adopt_until(&mut self, until_ms: u64) {
         self.adopted_until_ms = Some(until_ms);
     }

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use rustix::process::Pid;
 use tutti_os::peer_pidfd;
+use tutti_os::random::fill_random;
 use tutti_os::session::Session;
 use tutti_os::stat::Stat;
 use tutti_protocol::job_numbers::JobNumbers;
 
 use super::super::peer_users::PeerProcess;
-use super::super::{JobId, random_number};
-use crate::message::{Request, User};
+use crate::message::{JobId, Request, User};
 
 /// A process of a job is so far below its starter at most, to be found.
 const ANCESTORS_MAX: usize = 4096;
@@ -102,7 +102,9 @@ impl Peer {
 }
 
 fn draw_number() -> Result<u64, String> {
-    random_number().map_err(|error| format!("cannot draw random bytes: {error}"))
+    let mut number = [0; 8];
+    fill_random(&mut number).map_err(|error| format!("cannot draw random bytes: {error}"))?;
+    Ok(u64::from_ne_bytes(number))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! End of a job as far as it is known: which part causes it, with which status, and why.
 //!
-//! The first cause counts, what follows is a consequence of that. A job that one of its parts ends with status
-//! 0 keeps that status, whatever the other parts report. [`super::JobRecord`] says when the job ends; here is
-//! only what becomes of it.
+//! The first cause counts, what follows is a consequence of that. A job that one of its parts ends with
+//! status 0 keeps that status, whatever the other parts report. [`super::JobRecord`] says when the
+//! job ends; here is only what becomes of it.
 
 use tutti_protocol::wire::Counted;
 

@@ -38,7 +38,7 @@ impl Reports {
         self.notices.len()
     }
 
-    /// Those from this number on.
+    /// Reports from this number on.
     pub(in crate::core::controller) fn from(&self, number: usize) -> &[Notice] {
         &self.notices[number..]
     }
@@ -48,7 +48,7 @@ impl Reports {
         self.received >= self.notices.len() as u64
     }
 
-    /// Those that the origin does not have, with the number of the first: they are sent now.
+    /// Takes what the origin does not have, with the number of the first: it is sent now.
     pub(in crate::core::controller) fn take_unreceived(&mut self, now_ms: u64) -> Option<(u64, Vec<Notice>)> {
         if self.are_received() {
             return None;
