@@ -7,7 +7,7 @@ use tutti_protocol::paths;
 use tutti_protocol::settings::Setting;
 use tutti_protocol::users::{Answer, JobRow, NodeRow, Prices, Request};
 
-use crate::report::Answers;
+use crate::report::{Answers, is_limit};
 
 /// A daemon whose answer is none that this program knows.
 pub(crate) const OTHER_VERSION: &str = "the daemon is of another version";
@@ -61,11 +61,6 @@ fn prices_of(answer: Answer) -> Result<Prices, String> {
         Answer::Prices(prices) => Ok(*prices),
         _ => Err(OTHER_VERSION.into()),
     }
-}
-
-/// Limits are of interest, and nothing else.
-pub(crate) fn is_limit(row: &Setting) -> bool {
-    row.key.starts_with("limits.")
 }
 
 fn settings_of(answer: Answer) -> Result<Vec<Setting>, String> {

@@ -12,7 +12,7 @@ mod shares;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::filter::Filter;
-use crate::{gather, states, users};
+use crate::{states, users};
 use tutti_protocol::public::PublicRow;
 use tutti_protocol::settings::Setting;
 use tutti_protocol::users::watch::Picture;
@@ -46,7 +46,7 @@ impl Answers {
     /// Answers of a daemon that is followed; moment and jobs of others are the caller's.
     #[must_use]
     pub fn of(picture: &Picture) -> Self {
-        let settings = picture.settings().iter().filter(|setting| gather::is_limit(setting)).cloned();
+        let settings = picture.settings().iter().filter(|setting| is_limit(setting)).cloned();
         Answers {
             daemon: true,
             jobs: picture.jobs().cloned().collect(),
@@ -56,6 +56,11 @@ impl Answers {
             ..Answers::default()
         }
     }
+}
+
+/// Limits are of interest, and nothing else.
+pub(crate) fn is_limit(row: &Setting) -> bool {
+    row.key.starts_with("limits.")
 }
 
 /// A job by its daemon: one's own, or that of a user.

@@ -29,7 +29,7 @@ mod groups;
 
 use groups::{Groups, ToSync, Writing};
 
-/// What has lost its force is brought to the disk when nothing has been put for so long.
+/// Pause in which nothing is put, after which records that have lost their force are brought to the disk.
 const PAUSE: Duration = if cfg!(test) { Duration::from_millis(1) } else { Duration::from_secs(1) };
 
 /// The thread's desk.

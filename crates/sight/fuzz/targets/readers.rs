@@ -1,6 +1,6 @@
-//! Readers of what others say, each by itself; the first byte selects the reader: answers of daemons, lines
-//! of the controller's logs, output of jobs. Nothing panics, and nothing that deceives a reader comes out. For
-//! `make fuzz` and for the tests beside `main.rs`.
+//! Readers of answers of daemons, of lines of the controller's logs and of output of jobs, each by itself;
+//! the first byte selects the reader. Nothing panics, and nothing that deceives people comes out. For `make
+//! fuzz` and for the tests beside `main.rs`.
 
 use serde_json::Value;
 use tutti_client::filter::Filter;

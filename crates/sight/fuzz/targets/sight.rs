@@ -1,4 +1,4 @@
-//! What sight reads of others; its promises are in `readers.rs`.
+//! Readers of sight for what others say; their promises are in `readers.rs`.
 #![no_main]
 #![allow(dead_code)]
 

@@ -1,6 +1,6 @@
-//! What `tutti top` reads of others: answers of daemons between keys, clicks and sizes of the window, drawn
-//! after each. Nothing panics, and no cell has what would move the terminal's cursor. For `make fuzz` and for
-//! the tests beside `main.rs`.
+//! Reader of `tutti top` for what others say: answers of daemons between keys, clicks and sizes of the
+//! window, drawn after each. Nothing panics, and no cell has what would move the terminal's cursor. For `make
+//! fuzz` and for the tests beside `main.rs`.
 //!
 //! ```text
 //! byte: number of events   events, 2 bytes each   changes, by the codec

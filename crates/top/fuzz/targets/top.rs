@@ -1,4 +1,4 @@
-//! What `tutti top` reads of others; its promises are in `readers.rs`.
+//! Readers of `tutti top` for what others say; their promises are in `readers.rs`.
 #![no_main]
 #![allow(dead_code)]
 

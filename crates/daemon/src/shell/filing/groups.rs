@@ -200,8 +200,8 @@ impl Groups {
         }
     }
 
-    /// What was to be written of this group could not be, or not be brought to the disk: nothing of it is in
-    /// force, nothing takes room. Returns those of its jobs that are still wanted.
+    /// Gives up records that could not be written, or not be brought to the disk: none of them is in force or
+    /// takes room. Returns those of their jobs that are still wanted.
     pub(super) fn give_up(&mut self) -> BTreeSet<JobId> {
         let fresh = std::mem::take(&mut self.fresh);
         fresh.iter().for_each(|(job, place)| self.void(*job, *place));
