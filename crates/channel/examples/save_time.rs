@@ -1,6 +1,7 @@
 //! How long it takes to save a channel's state and to load it again, with an empty and with a full send FIFO:
 //! the paper's table 3. There is no receive FIFO to be saved: what has been received is in the memory of its
-//! rank, which stays where it is. A strict switch saves and compares the network context of a channel, the last
+//! rank, which stays where it is. A strict switch saves and compares the network context of a channel, the
+//! last
 //! two columns; an endpoint with all its tables is saved and loaded by the columns before.
 //!
 //!     cargo run -p tutti-channel --release --example save_time

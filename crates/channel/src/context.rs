@@ -1,4 +1,5 @@
-//! Network context of the ranks of a node: what a strict switch copies at SAVE, and holds against what is there
+//! Network context of the ranks of a node: what a strict switch copies at SAVE, and holds against what is
+//! there
 //! at RESTORE. It is all of their channels that other processes can see: the words of each flow, and the part
 //! of its send FIFO that is in use.
 //!
@@ -10,7 +11,8 @@
 //! ```
 //!
 //! When all ranks are frozen and their channels are steady, the contexts of all nodes are the job's network:
-//! no record is anywhere else. The rest of an endpoint, its tables of bulk messages and its timers, lies in its
+//! no record is anywhere else. The rest of an endpoint, its tables of bulk messages and its timers, lies in
+//! its
 //! rank's own memory and stands still with it. So a context is not written back: where it differs, a process
 //! has run or written meanwhile, and only what is there fits the memory of the rank.
 //!
@@ -50,9 +52,9 @@ pub enum Difference {
     /// A record that waits in the FIFO of a flow is another.
     #[error("a message from rank {from} to rank {to} has changed")]
     Records {
-        /// Its sender.
+        /// Sender of the message.
         from: u32,
-        /// Its receiver.
+        /// Receiver of the message.
         to: u32,
     },
     /// The saved context is damaged.

@@ -5,7 +5,8 @@
 //! ```text
 //! sender's starter                    receiver's starter
 //! SteadyTest  -- SteadyProbe(g, n) -->  SteadyResponder: is my rank frozen?
-//!             <- SteadyAnswer(g, n, rcv_nxt) --   then the flow is closed until thaw, and what it holds is said
+//!             <- SteadyAnswer(g, n, rcv_nxt) --   then the flow is closed until thaw, and what it holds is
+//! said
 //! ```
 //!
 //! The cut ([`crate::cut`]) needs none of this. It is there for `tutti up --strict`: the starter of each node
@@ -149,7 +150,8 @@ impl SteadyResponder {
         SteadyResponder { identity, closed: Vec::new() }
     }
 
-    /// Answers a probe, if the rank `is_frozen` (known for certain: `frozen 1`); `words` gives the words of its
+    /// Answers a probe, if the rank `is_frozen` (known for certain: `frozen 1`); `words` gives the words of
+    /// its
     /// flow from a rank, or `None` outside the partition. From then on the flow is closed.
     ///
     /// # Errors

@@ -9,15 +9,18 @@
 //!   Thawed --------------------------> Freezing --------------------------> Frozen --.
 //!     ^                                                                      |       | reports FROZEN
 //!     '----------------------------------------------------------------------'       v
-//!        in the row; nobody who shares a slot is thawed (strict: they are frozen, and RUN of this generation has come)
+//!        in the row; nobody who shares a slot is thawed (strict: they are frozen, and RUN of this
+//! generation has come)
 //! ```
 //!
 //! - **Overlapped**: forward to the children, freeze A, thaw B. Once the freezer has been written to, no rank
 //!   of A runs an instruction of its own, so A cannot disturb B, and counts as frozen; nobody waits
 //!   until its freezer has said so but whoever suspends it. Where nobody comes to A's slots, or A is stopped
 //!   by signals, A's next turn waits for that word.
-//! - **Strict**: the switch is the paper's FREEZE. FROZEN of a job with several nodes is said when its channels
-//!   are steady, too. B waits for RESTORE and RUN. What is asked of channels is waited for [`Timing::channel_ns`]
+//! - **Strict**: the switch is the paper's FREEZE. FROZEN of a job with several nodes is said when its
+//!   channels
+//!   are steady, too. B waits for RESTORE and RUN. What is asked of channels is waited for
+//! [`Timing::channel_ns`]
 //!   at most: then the switch goes on without, and nothing more is asked until an answer comes.
 //! - **The newest generation wins**: an older switch is never executed. A switch whose plan has not come
 //!   waits for it, or for a newer switch. A generation that was skipped makes all frozen jobs report once
@@ -96,7 +99,8 @@ pub enum Action {
     /// Ask whether the channels of the job, which is frozen here, are steady: whether all that its ranks here
     /// have sent to other nodes has been taken or refused. [`JobChange::Steady`].
     TestSteady(JobId),
-    /// What was asked of the job's channels was not answered in time; the switch goes on without.
+    /// Go on without: a question about the job's channels was not answered in time, or is not asked since the
+    /// last one was not.
     Unanswered(JobId),
     /// Copy the job's channel state; [`JobChange::Saved`].
     Save(JobId),

@@ -1,9 +1,12 @@
-//! Channels of the ranks of this node while they are frozen for a strict switch: the starter is then the other
+//! Channels of the ranks of this node while they are frozen for a strict switch: the starter is then the
+//! other
 //! half of each rank's channel, as PM's firmware is in SCore-D.
 //!
 //! ```text
-//! begin: test   --SteadyProbe, from a rank's socket-->  starter of the other node: what has its frozen rank taken?
-//!               <--SteadyAnswer--                       steady: all flows are answered for, or it is given up
+//! begin: test   --SteadyProbe, from a rank's socket-->  starter of the other node: what has its frozen rank
+//! taken?
+//!               <--SteadyAnswer--                       steady: all flows are answered for, or it is given
+//! up
 //! save          words and used FIFOs of all flows are copied
 //! end: restore  the copy is held against what is there; from here on the ranks read their sockets themselves
 //! ```

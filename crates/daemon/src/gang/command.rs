@@ -136,7 +136,7 @@ pub enum Command {
 /// Answer of a starter about the channels of its ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextDone {
-    /// What it has done.
+    /// Step that is done.
     pub step: ContextStep,
     /// Generation of the switch for which it was asked.
     pub generation: u64,

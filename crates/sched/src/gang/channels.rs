@@ -10,14 +10,14 @@
 //! answer, say a starter that its user has stopped, costs others [`super::Timing::channel_ns`], once.
 
 use super::{Action, JobChange, NodeSwitch};
-use crate::gang::state::Local;
+use crate::gang::state::{Local, Question};
 use crate::message::{Mode, Stage};
 use crate::types::JobId;
 
 impl Local {
     /// Whether something is asked of its channels that has not been answered.
     pub(super) fn is_asked(&self) -> bool {
-        self.testing || self.is_copied()
+        self.question().testing || self.is_copied()
     }
 
     /// Whether its channels are being copied or loaded.
@@ -27,18 +27,18 @@ impl Local {
 
     /// Notes that something is about to be asked of its channels; false if nothing is.
     fn begin_question(&mut self, now_ns: u64, patience_ns: u64) -> bool {
-        let is_asked = !self.only_here && !self.silent && patience_ns > 0;
+        let is_asked = !self.is_only_here() && !self.question().silent && patience_ns > 0;
         if is_asked {
-            self.asked_until_ns = Some(now_ns + patience_ns);
+            self.question_mut().until_ns = Some(now_ns + patience_ns);
         }
         is_asked
     }
 
     /// Notes an answer.
     fn end_question(&mut self) {
-        self.silent = false;
+        self.question_mut().silent = false;
         if !self.is_asked() {
-            self.asked_until_ns = None;
+            self.question_mut().until_ns = None;
         }
     }
 }
@@ -49,7 +49,7 @@ impl NodeSwitch {
         let is_strict = self.mode() == Mode::Strict;
         let local = &mut self.jobs[at];
         if is_strict && local.begin_question(now_ns, self.timing.channel_ns) {
-            local.testing = true;
+            local.question_mut().testing = true;
             self.actions.push_back(Action::TestSteady(local.job));
         }
         self.report_frozen(at);
@@ -68,7 +68,7 @@ impl NodeSwitch {
     }
 
     fn end_test(&mut self, at: usize) {
-        if std::mem::take(&mut self.jobs[at].testing) {
+        if std::mem::take(&mut self.jobs[at].question_mut().testing) {
             self.report_frozen(at);
         }
     }
@@ -93,7 +93,7 @@ impl NodeSwitch {
         let (generation, patience_ns) = (self.generation(), self.timing.channel_ns);
         for at in 0..self.jobs.len() {
             let local = &mut self.jobs[at];
-            if !local.is_frozen() || local.dying || local.testing {
+            if !local.is_frozen() || local.dying || local.question().testing {
                 continue;
             }
             let saves = local.save > local.saved;
@@ -104,7 +104,8 @@ impl NodeSwitch {
             if restores {
                 (local.restored, local.restoring) = (local.restore, local.restore);
             }
-            if (saves || restores) && local.silent {
+            if (saves || restores) && local.question().silent {
+                self.actions.push_back(Action::Unanswered(local.job));
                 self.end_save(at);
                 self.end_restore(at);
             } else if saves || restores {
@@ -122,10 +123,10 @@ impl NodeSwitch {
     pub(super) fn check_unanswered(&mut self, now_ns: u64) {
         for at in 0..self.jobs.len() {
             let local = &mut self.jobs[at];
-            if local.dying || local.asked_until_ns.is_none_or(|until_ns| now_ns < until_ns) {
+            if local.dying || local.question().until_ns.is_none_or(|until_ns| now_ns < until_ns) {
                 continue;
             }
-            (local.asked_until_ns, local.silent) = (None, true);
+            *local.question_mut() = Question { until_ns: None, silent: true, ..*local.question() };
             self.actions.push_back(Action::Unanswered(local.job));
             self.end_test(at);
             self.end_save(at);

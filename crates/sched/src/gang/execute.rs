@@ -138,7 +138,7 @@ impl NodeSwitch {
     /// The job is frozen: says so, in all the ways that somebody may wait for; FROZEN not before its channels
     /// are steady.
     pub(super) fn report_frozen(&mut self, at: usize) {
-        if !self.jobs[at].testing {
+        if !self.jobs[at].question().testing {
             self.actions.push_back(Action::Reached(self.jobs[at].job, Stage::Frozen, self.generation()));
         }
         self.report_suspended(at);

@@ -10,7 +10,7 @@ pub(super) struct Local {
     pub(super) job: JobId,
     pub(super) slots: Slots,
     /// Whether this is the job's only node.
-    pub(super) only_here: bool,
+    only_here: bool,
     body: Body,
     /// Whether the job stands in the row in force, and whether it stood in the one before.
     pub(super) in_row: bool,
@@ -30,12 +30,7 @@ pub(super) struct Local {
     pub(super) restored: Option<Generation>,
     pub(super) restoring: Option<Generation>,
     pub(super) run: Option<Generation>,
-    /// Whether its channels are being tested: FROZEN is not said before that is over.
-    pub(super) testing: bool,
-    /// When what is asked of its channels is not waited for any more.
-    pub(super) asked_until_ns: Option<u64>,
-    /// Whether the last question was not answered in time: nothing is asked until an answer comes.
-    pub(super) silent: bool,
+    question: Question,
     pub(super) asleep_since_ns: Option<u64>,
     /// Whether the job counts as frozen since it sleeps: nothing keeps it from waking up.
     exempt: bool,
@@ -50,6 +45,24 @@ pub(super) struct Local {
     stint_since_ns: u64,
     /// When it is named, if it is not frozen by then.
     stuck_at_ns: u64,
+}
+
+/// Question about the channels of a job.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Question {
+    /// Whether they are being tested: FROZEN is not said before that is over.
+    pub(super) testing: bool,
+    /// When an answer is not waited for any more.
+    pub(super) until_ns: Option<u64>,
+    /// Whether the last one was not answered in time: nothing is asked until an answer comes.
+    pub(super) silent: bool,
+}
+
+impl Question {
+    /// Ends what is asked: the job goes on.
+    pub(super) fn end(&mut self) {
+        (self.testing, self.until_ns) = (false, None);
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,9 +102,7 @@ impl Local {
             restored: None,
             restoring: None,
             run: None,
-            testing: false,
-            asked_until_ns: None,
-            silent: false,
+            question: Question::default(),
             asleep_since_ns: None,
             exempt: false,
             assumed: false,
@@ -102,6 +113,21 @@ impl Local {
             stint_since_ns: 0,
             stuck_at_ns: 0,
         }
+    }
+
+    /// Whether this is the job's only node.
+    pub(super) fn is_only_here(&self) -> bool {
+        self.only_here
+    }
+
+    /// Question about its channels.
+    pub(super) fn question(&self) -> &Question {
+        &self.question
+    }
+
+    /// See [`Self::question`].
+    pub(super) fn question_mut(&mut self) -> &mut Question {
+        &mut self.question
     }
 
     pub(super) fn is_thawed(&self) -> bool {
@@ -128,7 +154,7 @@ impl Local {
     pub(super) fn thaw(&mut self, now_ns: u64) {
         self.body = Body::Thawed;
         (self.exempt, self.assumed, self.lender) = (false, false, None);
-        (self.testing, self.asked_until_ns) = (false, None);
+        self.question.end();
         self.stint += 1;
         self.stint_since_ns = now_ns;
     }
@@ -207,7 +233,7 @@ impl NodeSwitch {
     pub(super) fn timeout_of(&self, local: &Local) -> Option<u64> {
         let stuck = local.must_report().then_some(local.stuck_at_ns);
         let idle = local.idle_at_ns(self.timing.idle_ns);
-        let asked = local.asked_until_ns.filter(|_| !local.dying);
+        let asked = local.question().until_ns.filter(|_| !local.dying);
         stuck.into_iter().chain(idle).chain(asked).min()
     }
 

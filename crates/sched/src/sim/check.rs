@@ -149,13 +149,14 @@ impl World {
         self.check_steady(job);
     }
 
-    /// Strict: where the channels of a part were found steady, no part has run since, so nothing has been sent
+    /// Strict: where the channels of a part were found steady, no part has run since, so nothing has been
+    /// sent
     /// or taken.
     fn check_steady(&self, job: JobId) {
         let part = |node: &NodeId| &self.nodes[node.0 as usize].processes[&job];
         let nodes = self.counting(job);
-        for (at, steady_ns) in nodes.iter().filter_map(|node| Some((node, part(node).steady_ns?))) {
-            let ran = nodes.iter().find(|node| part(node).thawed_ns > steady_ns);
+        for (at, steady_ns) in nodes.iter().filter_map(|node| Some((node, part(node).steady_ns()?))) {
+            let ran = nodes.iter().find(|node| part(node).thawed_ns() > steady_ns);
             assert!(ran.is_none(), "job {job} is steady on node {at}, and has run since on node {ran:?}");
         }
     }

@@ -90,7 +90,7 @@ impl World {
             Action::TestSteady(job) => {
                 let is_mute = self.faulty && self.random.below(200) == 0;
                 let Some(process) = self.nodes[at].processes.get_mut(&job) else { return };
-                process.is_mute = is_mute;
+                process.set_mute(is_mute);
                 let epoch = process.epoch;
                 self.push(written_ns, Event::Tested { node, job, epoch, begun_ns: now_ns });
                 self.begin_copy(node, job, Phase::Tests);
@@ -98,6 +98,10 @@ impl World {
             Action::Unanswered(job) => {
                 self.report.count_test(false);
                 self.end_copy(node, job);
+                let generation = self.executed(node);
+                if let Some(process) = self.nodes[at].processes.get_mut(&job) {
+                    process.restored = process.restored.max(Some(generation));
+                }
             }
             Action::Stuck(_) => {}
             _ => unreachable!("the agent keeps {action:?} to itself"),
@@ -109,7 +113,7 @@ impl World {
     /// waits gives up.
     pub(super) fn handle_tested(&mut self, node: NodeId, job: JobId, epoch: u64, begun_ns: u64) {
         let now_ns = self.now_ns;
-        let is_it = |process: &super::node::Process| process.epoch == epoch && !process.is_mute;
+        let is_it = |process: &super::node::Process| process.epoch == epoch && !process.is_mute();
         if !self.nodes[node.0 as usize].processes.get(&job).is_some_and(is_it) {
             return;
         }
@@ -120,7 +124,7 @@ impl World {
             return self.push(again_ns, Event::Tested { node, job, epoch, begun_ns });
         }
         if let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) {
-            process.steady_ns = is_steady.then_some(now_ns);
+            process.set_steady(is_steady.then_some(now_ns));
         }
         self.report.count_test(is_steady);
         self.end_copy(node, job);

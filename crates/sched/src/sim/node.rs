@@ -37,16 +37,16 @@ pub(super) struct Process {
     pub(super) dying: bool,
     /// The daemon has heard of it. One that is new lets it run until its starter comes.
     pub(super) known: bool,
-    /// The switch for which its channels were loaded last.
+    /// The switch for which its channels were loaded last, or went on without.
     pub(super) restored: Option<Generation>,
     /// Set while its channels are tested, saved or restored: the phase.
     pub(super) copies: Option<Phase>,
     /// When its channels were found steady since it has been frozen, if they were.
-    pub(super) steady_ns: Option<u64>,
+    steady_ns: Option<u64>,
     /// Whether its starter answers nothing that is asked of its channels.
-    pub(super) is_mute: bool,
+    is_mute: bool,
     /// When it was thawed last.
-    pub(super) thawed_ns: u64,
+    thawed_ns: u64,
 }
 
 impl Process {
@@ -73,6 +73,31 @@ impl Process {
     /// How long it has run until `now_ns`.
     pub(super) fn ran_until(&self, now_ns: u64) -> u64 {
         self.ran_ns + self.since_ns.map_or(0, |since_ns| now_ns - since_ns)
+    }
+
+    /// When its channels were found steady since it has been frozen, if they were.
+    pub(super) fn steady_ns(&self) -> Option<u64> {
+        self.steady_ns
+    }
+
+    /// Notes whether they are steady as of this moment.
+    pub(super) fn set_steady(&mut self, steady_ns: Option<u64>) {
+        self.steady_ns = steady_ns;
+    }
+
+    /// Notes whether its starter answers nothing.
+    pub(super) fn set_mute(&mut self, is_mute: bool) {
+        self.is_mute = is_mute;
+    }
+
+    /// Whether its starter answers nothing that is asked of its channels.
+    pub(super) fn is_mute(&self) -> bool {
+        self.is_mute
+    }
+
+    /// When it was thawed last.
+    pub(super) fn thawed_ns(&self) -> u64 {
+        self.thawed_ns
     }
 
     /// Whether it counts as frozen; it may be thawed all the same.

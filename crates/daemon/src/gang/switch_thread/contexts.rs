@@ -64,7 +64,7 @@ impl SwitchThread {
         let (Some(node), Some(job)) = (&self.node, self.jobs.get_mut(&id)) else { return };
         let now_ns = now_ns();
         let generation = node.agent.switch().executed().map_or(0, |switch| switch.generation.0);
-        job.questions.put(step, generation, now_ns);
+        job.questions().put(step, generation, now_ns);
         if job.nodes.len() < 2 {
             return self.handle_context_done(now_ns, id, ContextDone { step, generation, is_well: true });
         }
@@ -76,7 +76,7 @@ impl SwitchThread {
     pub(super) fn handle_context_done(&mut self, now_ns: u64, id: JobId, done: ContextDone) {
         let ContextDone { step, generation, is_well } = done;
         let (Some(node), Some(job)) = (&mut self.node, self.jobs.get_mut(&id)) else { return };
-        let Some(question) = job.questions.take(step, generation) else { return };
+        let Some(question) = job.questions().take(step, generation) else { return };
         let (kind, change) = match step {
             ContextStep::Test => (TurnKind::Steady, JobChange::Steady),
             ContextStep::Save => (TurnKind::Save, JobChange::Saved),
@@ -86,7 +86,7 @@ impl SwitchThread {
         if is_steady && !question.is_late {
             self.recorder.put(kind, id, question.asked_ns, now_ns);
         }
-        if !is_steady && !std::mem::replace(&mut job.questions.said[0], true) {
+        if !is_steady && !std::mem::replace(&mut job.questions().said[0], true) {
             let why = "a node of it was late, or does not reach another";
             let text = format!("job {id}: a switch went on although its channels were not steady: {why}");
             (self.emit)(SwitchEvent::UserLine(job.user, text));
@@ -97,7 +97,7 @@ impl SwitchThread {
     /// The starter of a job has not answered in time.
     pub(super) fn give_up_question(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        if job.questions.give_up() {
+        if job.questions().give_up() {
             let text = format!("job {id}: its starter did not answer in time: a switch went on without");
             (self.emit)(SwitchEvent::UserLine(job.user, text));
         }

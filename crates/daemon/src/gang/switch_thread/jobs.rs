@@ -55,7 +55,7 @@ pub(super) struct Job {
     /// Whether the job runs here, and the agent knows.
     pub(super) is_here: bool,
     /// Questions about its channels.
-    pub(super) questions: Questions,
+    questions: Questions,
     /// Whether it was said that the job did not freeze.
     pub(super) stuck: bool,
     /// Whether the job does not fill, as the main loop has said.
@@ -89,6 +89,11 @@ impl Job {
         if !skipped {
             self.check(now_ns, id, agent);
         }
+    }
+
+    /// Questions about its channels.
+    pub(super) fn questions(&mut self) -> &mut Questions {
+        &mut self.questions
     }
 
     /// Begins to look at the job, from this moment on.
