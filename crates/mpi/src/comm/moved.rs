@@ -30,6 +30,13 @@ pub(crate) struct Membership {
     pub members: Vec<u32>,
     /// Members of the remote group of an intercommunicator.
     pub remote: Option<Vec<u32>>,
+    /// Properties that the program has given it.
+    pub properties: Properties,
+}
+
+/// Properties of a communicator that a program sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Properties {
     /// Error handler: one of the standard's.
     pub errhandler: MPI_Errhandler,
     /// Name.
@@ -55,10 +62,12 @@ impl Membership {
             counts: [comm.creations as u32, run, started],
             members: members(&comm.group),
             remote: comm.remote.as_ref().map(members),
-            errhandler: if is_own { initial_errhandler::handler() } else { comm.errhandler },
-            name: comm.name.clone(),
-            hints: comm.hints.clone(),
-            topology: comm.topology.as_deref().cloned(),
+            properties: Properties {
+                errhandler: if is_own { initial_errhandler::handler() } else { comm.errhandler },
+                name: comm.name.clone(),
+                hints: comm.hints.clone(),
+                topology: comm.topology.as_deref().cloned(),
+            },
         }
     }
 
@@ -74,11 +83,12 @@ impl Membership {
             Some(remote) => Comm::between(self.context, rank, group, Rc::new(Group::new(remote))),
         };
         let [creations, run, started] = self.counts;
+        let Properties { errhandler, name, hints, topology } = self.properties;
         Comm {
-            errhandler: self.errhandler,
-            name: self.name,
-            hints: self.hints,
-            topology: self.topology.map(Rc::new),
+            errhandler,
+            name,
+            hints,
+            topology: topology.map(Rc::new),
             creations: creations as i32,
             collective: State::resumed([run, started]),
             ..comm

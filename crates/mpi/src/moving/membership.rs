@@ -3,7 +3,7 @@
 use super::words;
 use super::words::{put_bytes, put_list, take_all, take_bytes, take_list};
 use crate::abi::{MPI_Comm, MPI_Errhandler};
-use crate::comm::moved::Membership;
+use crate::comm::moved::{Membership, Properties};
 use crate::comm::{Edges, Graph, Grid, Topology};
 use crate::info::Info;
 
@@ -15,30 +15,28 @@ const DIST_GRAPH: u32 = 3;
 /// Appends the words of a place.
 pub(super) fn put(words: &mut Vec<u32>, membership: &Membership) {
     words.extend([membership.handle.0 as u32, membership.context, membership.rank]);
-    words.push(membership.errhandler.0 as u32);
     words.extend(membership.counts);
     put_list(words, membership.members.iter().copied());
     words.push(u32::from(membership.remote.is_some()));
     put_list(words, membership.remote.iter().flatten().copied());
-    put_bytes(words, &membership.name);
-    words.push(membership.hints.len() as u32);
-    for (key, value) in membership.hints.iter() {
+    put_properties(words, &membership.properties);
+}
+
+fn put_properties(words: &mut Vec<u32>, properties: &Properties) {
+    words.extend([properties.errhandler.0 as u32, properties.hints.len() as u32]);
+    for (key, value) in properties.hints.iter() {
         put_bytes(words, key);
         put_bytes(words, value);
     }
-    put_topology(words, membership.topology.as_ref());
+    put_bytes(words, &properties.name);
+    put_topology(words, properties.topology.as_ref());
 }
 
 /// Takes a place.
 pub(super) fn take(rest: &mut &[u32]) -> Option<Membership> {
-    let [handle, context, rank, errhandler] = words::take(rest)?;
+    let [handle, context, rank] = words::take(rest)?;
     let (counts, members) = (words::take(rest)?, take_list(rest)?);
     let ([has_remote], remote) = (words::take(rest)?, take_list(rest)?);
-    let (name, [keys]) = (take_bytes(rest)?, words::take(rest)?);
-    let mut hints = Info::default();
-    for (key, value) in take_all(rest, keys, |rest| Some((take_bytes(rest)?, take_bytes(rest)?)))? {
-        hints.set(&key, &value);
-    }
     Some(Membership {
         handle: MPI_Comm(handle as usize),
         context,
@@ -46,11 +44,18 @@ pub(super) fn take(rest: &mut &[u32]) -> Option<Membership> {
         counts,
         members,
         remote: (has_remote != 0).then_some(remote),
-        errhandler: MPI_Errhandler(errhandler as usize),
-        name,
-        hints,
-        topology: take_topology(rest)?,
+        properties: take_properties(rest)?,
     })
+}
+
+fn take_properties(rest: &mut &[u32]) -> Option<Properties> {
+    let [errhandler, keys] = words::take(rest)?;
+    let mut hints = Info::default();
+    for (key, value) in take_all(rest, keys, |rest| Some((take_bytes(rest)?, take_bytes(rest)?)))? {
+        hints.set(&key, &value);
+    }
+    let (errhandler, name) = (MPI_Errhandler(errhandler as usize), take_bytes(rest)?);
+    Some(Properties { errhandler, name, hints, topology: take_topology(rest)? })
 }
 
 fn put_topology(words: &mut Vec<u32>, topology: Option<&Topology>) {
@@ -120,28 +125,33 @@ pub(super) mod tests {
             counts: [1, 2, 3],
             members: vec![0, 5, 2],
             remote: None,
-            errhandler: MPI_ERRORS_RETURN,
-            name: b"MPI_COMM_WORLD".to_vec(),
-            hints: Info::default(),
-            topology: None,
+            properties: Properties {
+                errhandler: MPI_ERRORS_RETURN,
+                name: b"MPI_COMM_WORLD".to_vec(),
+                hints: Info::default(),
+                topology: None,
+            },
         };
-        let made = |handle: usize, topology| Membership {
-            handle: MPI_Comm(handle),
-            context: 6 * handle as u32,
-            name: Vec::new(),
-            topology: Some(topology),
-            ..world.clone()
+        let made = |handle: usize, remote: Option<Vec<u32>>, topology| {
+            let mut hints = Info::default();
+            hints.set(b"mpi_assert_no_any_tag", b"true");
+            hints.set(b"mpi_assert_exact_length", b"false");
+            let properties = Properties {
+                errhandler: MPI_ERRORS_RETURN,
+                name: Vec::new(),
+                hints,
+                topology: Some(topology),
+            };
+            let context = 6 * handle as u32;
+            Membership { handle: MPI_Comm(handle), context, remote, properties, ..world.clone() }
         };
-        let mut hints = Info::default();
-        hints.set(b"mpi_assert_no_any_tag", b"true");
-        hints.set(b"mpi_assert_exact_length", b"false");
         let edges = Edges { sources: vec![(1, -1)], destinations: vec![(2, 7), (0, 1)], is_weighted: true };
         vec![
             world.clone(),
-            Membership { hints, remote: Some(vec![7, 3]), ..made(5000, Topology::Cart(Grid::default())) },
-            Membership { remote: Some(Vec::new()), ..made(5001, Topology::DistGraph(edges)) },
-            made(5002, Topology::Cart(Grid { dims: vec![(3, true), (1, false)] })),
-            made(5003, Topology::Graph(Graph { index: vec![2, 3], edges: vec![1, 1, 0] })),
+            made(5000, Some(vec![7, 3]), Topology::Cart(Grid::default())),
+            made(5001, Some(Vec::new()), Topology::DistGraph(edges)),
+            made(5002, None, Topology::Cart(Grid { dims: vec![(3, true), (1, false)] })),
+            made(5003, None, Topology::Graph(Graph { index: vec![2, 3], edges: vec![1, 1, 0] })),
         ]
     }
 }
