@@ -2,6 +2,7 @@
 //! test, so it needs root; elsewhere each test prints one line that says so.
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
+mod about_others;
 mod accounts;
 mod beside;
 mod cgroups;

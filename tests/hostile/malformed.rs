@@ -36,7 +36,7 @@ const GROWN_KIB_MAX: u64 = 24 << 10;
 const SAME_LINES_MAX: usize = 10;
 
 /// A value of JSON that is nearly this one.
-fn nearly_value(random: &mut Random, value: &Value) -> Value {
+pub fn nearly_value(random: &mut Random, value: &Value) -> Value {
     let odd = |random: &mut Random| match random.below(9) {
         0 => Value::Null,
         1 => json!(u64::MAX),

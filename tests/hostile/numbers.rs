@@ -8,14 +8,14 @@ use crate::Machine;
 use crate::harness::cgroup_of;
 
 /// Value of a variable of a process.
-fn variable(pid: Pid, name: &str) -> Option<String> {
+pub fn variable(pid: Pid, name: &str) -> Option<String> {
     let environment = std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).ok()?;
     let text = String::from_utf8_lossy(&environment).into_owned();
     let found = text.split('\0').find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='))?;
     Some(found.to_owned())
 }
 
-fn is_alive(pid: Pid) -> bool {
+pub fn is_alive(pid: Pid) -> bool {
     state_of(pid).is_some_and(|state| state != 'Z')
 }
 
