@@ -8,6 +8,7 @@ mod commands;
 mod harness;
 mod hostile;
 mod mpich;
+mod mpich_packages;
 mod open_mpi;
 mod open_mpi_dynamic;
 mod packages;

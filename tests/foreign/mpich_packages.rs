@@ -1,0 +1,154 @@
+//! Programs as Debian has built them for MPICH, on our library: unpacked, not compiled here, with answers
+//! that they check themselves or that are known. `make foreign-debian` runs them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use tutti_tests::{Ran, Scratch, program, run};
+
+use crate::packages::{NETPIPE_WORDS, expect_netpipe};
+
+/// Folder in which the packages are unpacked; `make foreign-debian` sets it, and the variables by which
+/// programs find their libraries there.
+const FOLDER: &str = "FOREIGN_MPICH_PACKAGES";
+/// Places of four ranks.
+const NODE: &[&str] = &["-n", "4"];
+const NODES: &[&str] = &["-n", "4", "--virtual-nodes", "2"];
+/// Thousands of small messages between more ranks than cores.
+const LIMIT: Duration = Duration::from_secs(200);
+
+fn folder() -> PathBuf {
+    std::env::var_os(FOLDER).expect("make foreign-debian runs this test").into()
+}
+
+/// Files of ScaLAPACK's tests.
+fn scalapack() -> PathBuf {
+    let triplets = std::fs::read_dir(folder().join("usr/lib")).expect("libraries").flatten();
+    let mut tests = triplets.map(|triplet| triplet.path().join("scalapack/mpich-tests"));
+    tests.find(|tests| tests.is_dir()).expect("the package has tests")
+}
+
+fn ours(options: &[&str], directory: &Path, file: &Path, words: &[&str]) -> Ran {
+    run(program("mpiexec").args(options).arg(file).args(words).current_dir(directory), LIMIT)
+}
+
+#[test]
+#[ignore = "packages of Debian: make foreign-debian"]
+fn mpich_package_netpipe_keeps_every_byte() {
+    let scratch = Scratch::new("mpich-packages-netpipe");
+    let file = folder().join("usr/bin/NPmpich2");
+    for place in [&["-n", "2"][..], &["-n", "2", "--virtual-nodes", "2"]] {
+        expect_netpipe(&ours(place, scratch.path(), &file, &NETPIPE_WORDS).expect_success());
+    }
+}
+
+/// The inputs are looked for in the working directory.
+fn inputs(scratch: &Scratch) {
+    let mut copy = Command::new("sh");
+    copy.args(["-c", "cp \"$0\"/*.dat \"$0\"/BLACS/*.dat ."]).arg(folder().join("usr/share/scalapack"));
+    run(copy.current_dir(scratch.path()), LIMIT).expect_success();
+}
+
+/// Messages between the processes of a grid: each of the five kinds of numbers counts what it has tested. The
+/// last test ends the job.
+#[track_caller]
+fn expect_blacs(name: &str) {
+    let scratch = Scratch::new(&format!("mpich-packages-{name}"));
+    inputs(&scratch);
+    let ran = ours(NODE, scratch.path(), &scalapack().join("BLACS").join(name), &[]);
+    let counts: Vec<&str> = ran.stdout.lines().filter(|line| line.ends_with(" FAILED.")).collect();
+    assert!(counts.len() >= 15 && counts.iter().all(|line| line.ends_with(" 0 FAILED.")), "{name}: {ran}");
+    let is_whole = ran.stdout.contains("The final auxiliary test is for BLACS_ABORT");
+    assert!(is_whole && ran.code() == 255, "{name}: {ran}");
+}
+
+#[test]
+#[ignore = "packages of Debian: make foreign-debian"]
+fn mpich_package_blacs_passes_its_own_tests_in_c() {
+    expect_blacs("xCbtest");
+}
+
+#[test]
+#[ignore = "packages of Debian: make foreign-debian"]
+fn mpich_package_blacs_passes_its_own_tests_in_fortran() {
+    expect_blacs("xFbtest");
+}
+
+/// A solver, whose Fortran library of MPICH is its own, over ours.
+#[track_caller]
+fn expect_scalapack(name: &str, place: &[&str], tests: u32) {
+    let scratch = Scratch::new(&format!("mpich-packages-{name}"));
+    inputs(&scratch);
+    let ran = ours(place, scratch.path(), &scalapack().join(name), &[]).expect_success();
+    let count = |what: &str| {
+        let line = ran.stdout.lines().find(|line| line.contains(what))?;
+        line.split_whitespace().next()?.parse::<u32>().ok()
+    };
+    let counts = ["completed and passed residual", "completed and failed residual"].map(count);
+    assert_eq!(counts, [Some(tests), Some(0)], "{name}: {ran}");
+}
+
+#[test]
+#[ignore = "packages of Debian: make foreign-debian"]
+fn mpich_package_scalapack_factorizes() {
+    expect_scalapack("xdlu", NODE, 240);
+}
+
+#[test]
+#[ignore = "packages of Debian: make foreign-debian"]
+fn mpich_package_scalapack_factorizes_on_nodes() {
+    expect_scalapack("xdlu", NODES, 240);
+}
+
+#[test]
+#[ignore = "packages of Debian: make foreign-debian"]
+fn mpich_package_scalapack_solves_least_squares() {
+    expect_scalapack("xcls", NODE, 1152);
+}
+
+const WATER: &str = "start water
+geometry units angstroms
+O 0.0 0.0 0.0
+H 0.0 0.757 0.587
+H 0.0 -0.757 0.587
+end
+basis
+* library 6-31g*
+end
+task scf energy
+task dft energy
+";
+
+/// Quantum chemistry on Global Arrays: energies of water.
+#[track_caller]
+fn expect_water(place: &[&str]) {
+    let scratch = Scratch::new("mpich-packages-nwchem");
+    std::fs::write(scratch.path().join("water.nw"), WATER).expect("the folder is ours");
+    let data = folder().join("usr/share/nwchem");
+    let mut command = program("mpiexec");
+    command.env("NWCHEM_BASIS_LIBRARY", format!("{}/libraries/", data.display())).args(place);
+    command.arg(folder().join("usr/bin/nwchem.mpich")).arg("water.nw").current_dir(scratch.path());
+    let ran = run(&mut command, LIMIT).expect_success();
+    let energy = |what: &str| {
+        let line = ran.stdout.lines().find(|line| line.contains(what))?;
+        line.rsplit('=').next()?.trim().parse::<f64>().ok()
+    };
+    for (what, expected) in [("Total SCF energy", -76.010_496), ("Total DFT energy", -75.844_395)] {
+        let found = energy(what).unwrap_or(0.0);
+        assert!((found - expected).abs() < 1e-5, "{place:?}: {what} {found}: {ran}");
+    }
+}
+
+#[test]
+#[ignore = "packages of Debian: make foreign-debian"]
+fn mpich_package_nwchem_has_the_energies_of_water() {
+    expect_water(&["-n", "1"]);
+    expect_water(NODE);
+}
+
+#[test]
+#[ignore = "packages of Debian: make foreign-debian"]
+fn mpich_package_nwchem_has_the_energies_of_water_on_nodes() {
+    expect_water(NODES);
+}
