@@ -17,7 +17,7 @@ fn dsm_program_runs_under_gdb_that_passes_its_faults_on() {
     let alone = launch(&compiled, 2, 2, &arguments).expect_success();
     let mut command = program("mpiexec");
     command.args(["-n", "2", "--virtual-nodes", "2", "gdb", "-nx", "-batch"]);
-    command.args(["-iex", "set debuginfod enabled off", "-ex", "handle SIGSEGV nostop noprint pass"]);
+    command.args(["-iex", "set debuginfod enabled off", "-ex", "handle SIGSEGV SIGBUS nostop noprint pass"]);
     command.args(["-ex", "break main", "-ex", "run", "-ex", "continue", "--args"]).arg(&compiled);
     let ran = run(command.args(arguments), LIMIT).expect_success();
     assert!(ran.stdout.contains(alone.stdout.trim()), "{alone}\n{ran}");

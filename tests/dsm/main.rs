@@ -1,6 +1,7 @@
 //! The promises of shared memory with PARMACS macros, on one node and on virtual nodes. Between machines:
 //! `tests/machines`.
 
+mod backends;
 mod debugger;
 mod ends;
 mod forms;
@@ -421,6 +422,11 @@ fn dsm_refuses_what_it_cannot_start() {
     command.env("TUTTI_DSM_COMBINE", "no").args(["-n", "2"]).arg(&compiled);
     let ran = run(&mut command, LIMIT);
     let expected = "TUTTI_DSM_COMBINE=no is neither on nor off";
+    assert!(!ran.status.success() && ran.stderr.matches(expected).count() == 1, "{ran}");
+    let mut command = program("mpiexec");
+    command.env("TUTTI_DSM_BACKEND", "fast").args(["-n", "2"]).arg(&compiled);
+    let ran = run(&mut command, LIMIT);
+    let expected = "TUTTI_DSM_BACKEND=fast is neither userfaultfd nor mprotect";
     assert!(!ran.status.success() && ran.stderr.matches(expected).count() == 1, "{ran}");
 }
 

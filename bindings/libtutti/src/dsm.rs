@@ -374,6 +374,14 @@ pub unsafe extern "C" fn __wrap_fopen64(path: *const c_char, mode: *const c_char
     unsafe { replay::open(path, mode) }
 }
 
+/// Takes the signals of faults out of a set: a blocked one would end the process.
+fn unblock_faults(set: &mut libc::sigset_t) {
+    for signal in [Some(libc::SIGSEGV), fault::signal()].into_iter().flatten() {
+        // SAFETY: a valid set, and a signal.
+        unsafe { libc::sigdelset(set, signal) };
+    }
+}
+
 /// sigaction(2): faults of shared memory stay the library's, whatever the program does about others.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __wrap_sigaction(
@@ -383,9 +391,7 @@ pub unsafe extern "C" fn __wrap_sigaction(
 ) -> c_int {
     // SAFETY: the program gives valid structures, or null.
     unsafe {
-        if signal == libc::SIGSEGV
-            && let Some(kept) = fault::set_program_action(action.as_ref().copied())
-        {
+        if let Some(kept) = fault::set_program_action(signal, action.as_ref().copied()) {
             if let Some(before) = before.as_mut() {
                 *before = kept;
             }
@@ -394,7 +400,7 @@ pub unsafe extern "C" fn __wrap_sigaction(
         // A handler that touches shared memory faults inside.
         let mut without_faults = action.as_ref().copied();
         if let Some(action) = &mut without_faults {
-            libc::sigdelset(&mut action.sa_mask, libc::SIGSEGV);
+            unblock_faults(&mut action.sa_mask);
         }
         let action = without_faults.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         libc::sigaction(signal, action, before)
@@ -409,7 +415,7 @@ pub unsafe extern "C" fn __wrap_signal(signal: c_int, function: libc::sighandler
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = function;
         action.sa_flags = libc::SA_RESTART;
-        match (signal == libc::SIGSEGV).then(|| fault::set_program_action(Some(action))).flatten() {
+        match fault::set_program_action(signal, Some(action)) {
             Some(kept) => kept.sa_sigaction,
             None => libc::signal(signal, function),
         }
@@ -429,7 +435,7 @@ pub unsafe extern "C" fn __wrap_sigprocmask(
             return libc::sigprocmask(how, set, before);
         };
         let mut set = *set;
-        libc::sigdelset(&mut set, libc::SIGSEGV);
+        unblock_faults(&mut set);
         libc::sigprocmask(how, &set, before)
     }
 }

@@ -2,8 +2,19 @@
 //! puts them in the place of those functions (`--wrap`), in the program's own objects.
 
 use core::ffi::{c_int, c_void};
+use std::borrow::Cow;
 
 use tutti_dsm::present;
+
+/// The place that a call loads so many bytes from.
+fn load(buffer: *const c_void, bytes: usize) -> *const c_void {
+    core::ptr::with_exposed_provenance(present::load(buffer.expose_provenance(), bytes))
+}
+
+/// The place that a call may store so many bytes to.
+fn store(buffer: *mut c_void, bytes: usize) -> *mut c_void {
+    core::ptr::with_exposed_provenance_mut(present::store(buffer.expose_provenance(), bytes))
+}
 
 /// Calls that load from a buffer.
 macro_rules! loading {
@@ -14,9 +25,9 @@ macro_rules! loading {
             pub unsafe extern "C" fn $name(
                 descriptor: c_int, buffer: *const c_void, bytes: usize, $($argument: $kind),*
             ) -> isize {
-                present::load(buffer.addr(), bytes);
+                let place = load(buffer, bytes);
                 // SAFETY: the program's call.
-                unsafe { $real(descriptor, buffer, bytes, $($argument),*) }
+                unsafe { $real(descriptor, place, bytes, $($argument),*) }
             }
         )*
     };
@@ -31,9 +42,9 @@ macro_rules! storing {
             pub unsafe extern "C" fn $name(
                 descriptor: c_int, buffer: *mut c_void, bytes: usize, $($argument: $kind),*
             ) -> isize {
-                present::store(buffer.addr(), bytes);
+                let place = store(buffer, bytes);
                 // SAFETY: the program's call.
-                let stored = unsafe { $real(descriptor, buffer, bytes, $($argument),*) };
+                let stored = unsafe { $real(descriptor, place, bytes, $($argument),*) };
                 present::stored(buffer.addr(), stored.max(0) as usize);
                 stored
             }
@@ -66,9 +77,9 @@ pub unsafe extern "C" fn __wrap_fread(
     stream: *mut libc::FILE,
 ) -> usize {
     let all = bytes.saturating_mul(count);
-    present::store(buffer.addr(), all);
+    let place = store(buffer, all);
     // SAFETY: the program's call.
-    let read = unsafe { libc::fread(buffer, bytes, count, stream) };
+    let read = unsafe { libc::fread(place, bytes, count, stream) };
     present::stored(buffer.addr(), read * bytes);
     read
 }
@@ -81,9 +92,9 @@ pub unsafe extern "C" fn __wrap_fwrite(
     count: usize,
     stream: *mut libc::FILE,
 ) -> usize {
-    present::load(buffer.addr(), bytes.saturating_mul(count));
+    let place = load(buffer, bytes.saturating_mul(count));
     // SAFETY: the program's call.
-    unsafe { libc::fwrite(buffer, bytes, count, stream) }
+    unsafe { libc::fwrite(place, bytes, count, stream) }
 }
 
 /// Pieces of memory that a program gives; none where the kernel refuses their number.
@@ -94,19 +105,37 @@ unsafe fn pieces<'a>(pieces: *const libc::iovec, count: usize) -> &'a [libc::iov
     if pieces.is_null() || count > libc::UIO_MAXIOV as usize {
         return &[];
     }
-    present::load(pieces.addr(), count * size_of::<libc::iovec>());
+    load(pieces.cast(), count * size_of::<libc::iovec>());
     // SAFETY: our contract.
     unsafe { core::slice::from_raw_parts(pieces, count) }
 }
 
+/// Pieces as the kernel is to reach them: a copy where they are shared memory, or stand in it.
+fn places<'a>(
+    pieces: &'a [libc::iovec],
+    place: impl Fn(*mut c_void, usize) -> *mut c_void,
+) -> Cow<'a, [libc::iovec]> {
+    let mut found = Cow::Borrowed(pieces);
+    if load(pieces.as_ptr().cast(), size_of_val(pieces)) != pieces.as_ptr().cast() {
+        found.to_mut();
+    }
+    for (number, piece) in pieces.iter().enumerate() {
+        let place = place(piece.iov_base, piece.iov_len);
+        if place != piece.iov_base {
+            found.to_mut()[number].iov_base = place;
+        }
+    }
+    found
+}
+
 /// A call loads from these pieces.
-fn load_all(pieces: &[libc::iovec]) {
-    pieces.iter().for_each(|piece| present::load(piece.iov_base.addr(), piece.iov_len));
+fn load_all(pieces: &[libc::iovec]) -> Cow<'_, [libc::iovec]> {
+    places(pieces, |base, bytes| load(base, bytes).cast_mut())
 }
 
 /// A call may store to these pieces.
-fn store_all(pieces: &[libc::iovec]) {
-    pieces.iter().for_each(|piece| present::store(piece.iov_base.addr(), piece.iov_len));
+fn store_all(pieces: &[libc::iovec]) -> Cow<'_, [libc::iovec]> {
+    places(pieces, store)
 }
 
 /// A call has stored so many bytes to these pieces, or has failed.
@@ -130,9 +159,10 @@ macro_rules! in_pieces {
             ) -> isize {
                 // SAFETY: the program gives so many pieces.
                 let all = unsafe { pieces(given, usize::try_from(count).unwrap_or(0)) };
-                $before(all);
+                let placed = $before(all);
+                let first = if all.is_empty() { given } else { placed.as_ptr() };
                 // SAFETY: the program's call.
-                let moved = unsafe { $real(descriptor, given, count, $($argument),*) };
+                let moved = unsafe { $real(descriptor, first, count, $($argument),*) };
                 $after(all, moved);
                 moved
             }
@@ -153,12 +183,19 @@ in_pieces! {
 ///
 /// # Safety
 /// The program's message, if it is one.
-unsafe fn parts_of<'a>(message: *const libc::msghdr) -> Option<(&'a libc::msghdr, &'a [libc::iovec])> {
-    present::load(message.addr(), size_of::<libc::msghdr>());
+unsafe fn parts_of<'a>(message: *const libc::msghdr) -> Option<(libc::msghdr, &'a [libc::iovec])> {
+    load(message.cast(), size_of::<libc::msghdr>());
     // SAFETY: our contract; its pieces are as many as it says.
     unsafe {
-        let message = message.as_ref()?;
+        let message = *message.as_ref()?;
         Some((message, pieces(message.msg_iov, message.msg_iovlen)))
+    }
+}
+
+/// The pieces of a message in the place of those that it has; it has some.
+fn put_pieces(message: &mut libc::msghdr, places: &[libc::iovec]) {
+    if !places.is_empty() {
+        message.msg_iov = places.as_ptr().cast_mut();
     }
 }
 
@@ -170,13 +207,16 @@ pub unsafe extern "C" fn __wrap_sendmsg(
     flags: c_int,
 ) -> isize {
     // SAFETY: the program's message.
-    if let Some((head, all)) = unsafe { parts_of(message) } {
-        present::load(head.msg_name.addr(), head.msg_namelen as usize);
-        present::load(head.msg_control.addr(), head.msg_controllen);
-        load_all(all);
-    }
-    // SAFETY: the program's call.
-    unsafe { libc::sendmsg(descriptor, message, flags) }
+    let Some((mut head, all)) = (unsafe { parts_of(message) }) else {
+        // SAFETY: the program's call.
+        return unsafe { libc::sendmsg(descriptor, message, flags) };
+    };
+    head.msg_name = load(head.msg_name, head.msg_namelen as usize).cast_mut();
+    head.msg_control = load(head.msg_control, head.msg_controllen).cast_mut();
+    let places = load_all(all);
+    put_pieces(&mut head, &places);
+    // SAFETY: the program's call, by other addresses of the same memory.
+    unsafe { libc::sendmsg(descriptor, &head, flags) }
 }
 
 /// See the C library. The kernel stores to the message itself, too.
@@ -187,21 +227,28 @@ pub unsafe extern "C" fn __wrap_recvmsg(
     flags: c_int,
 ) -> isize {
     // SAFETY: the program's message; its lengths are those of before the call.
-    let parts = unsafe { parts_of(message) }.map(|(head, all)| (*head, all));
-    if let Some((head, all)) = &parts {
-        present::store(message.addr(), size_of::<libc::msghdr>());
-        present::store(head.msg_name.addr(), head.msg_namelen as usize);
-        present::store(head.msg_control.addr(), head.msg_controllen);
-        store_all(all);
-    }
-    // SAFETY: the program's call.
-    let received = unsafe { libc::recvmsg(descriptor, message, flags) };
-    if let Some((head, all)) = parts.filter(|_| received >= 0) {
+    let Some((given, all)) = (unsafe { parts_of(message) }) else {
+        // SAFETY: the program's call.
+        return unsafe { libc::recvmsg(descriptor, message, flags) };
+    };
+    let mut head = given;
+    head.msg_name = store(given.msg_name, given.msg_namelen as usize);
+    head.msg_control = store(given.msg_control, given.msg_controllen);
+    let places = store_all(all);
+    put_pieces(&mut head, &places);
+    let message_place = store(message.cast(), size_of::<libc::msghdr>()).cast::<libc::msghdr>();
+    // SAFETY: the program's call, by other addresses of the same memory.
+    let received = unsafe { libc::recvmsg(descriptor, &mut head, flags) };
+    if received >= 0 {
+        // SAFETY: the program's message, which it may be stored to.
+        unsafe {
+            (*message_place).msg_namelen = head.msg_namelen;
+            (*message_place).msg_controllen = head.msg_controllen;
+            (*message_place).msg_flags = head.msg_flags;
+        }
         present::stored(message.addr(), size_of::<libc::msghdr>());
-        // SAFETY: the kernel has filled it.
-        let now = unsafe { &*message };
-        present::stored(head.msg_name.addr(), head.msg_namelen.min(now.msg_namelen) as usize);
-        present::stored(head.msg_control.addr(), head.msg_controllen.min(now.msg_controllen));
+        present::stored(given.msg_name.addr(), given.msg_namelen.min(head.msg_namelen) as usize);
+        present::stored(given.msg_control.addr(), given.msg_controllen.min(head.msg_controllen));
         stored_all(all, received);
     }
     received

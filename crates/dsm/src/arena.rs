@@ -1,7 +1,7 @@
 //! The memory of a rank: the arena at the same address on all ranks, seen twice.
 //!
 //! ```text
-//! application's view   BASE: what the program loads and stores; permission by page (mprotect)
+//! application's view   BASE: what the program loads and stores; permission by page (permissions)
 //! system's view        anywhere: always readable and writable, for the library alone
 //! shared frames        where a node has several ranks: those of units that have their home there, seen in
 //!                      both views by all of them
@@ -15,6 +15,7 @@
 use crate::core::member::{Access, Frames};
 use crate::core::unit::{Placement, Run, UNIT_BYTES};
 use crate::core::violation::Private;
+use crate::permissions::{Backend, Permissions};
 use crate::sites::Sites;
 use crate::states::{ABSENT, OPENED, States};
 use crate::{failure, maps, note, os, sites};
@@ -25,25 +26,6 @@ pub const BASE: usize = 0x2000_0000_0000;
 
 /// Twins after whose use their memory is given back.
 const TWINS_KEPT: usize = 4096;
-
-/// Says what the program may do with pages: one way to do it of several.
-pub trait Permissions: std::fmt::Debug + Send {
-    /// From now on the program may do this with so many bytes from `offset` of the arena on.
-    ///
-    /// # Errors
-    /// When the kernel has no room for it.
-    fn set(&self, offset: usize, bytes: usize, access: Access) -> std::io::Result<()>;
-}
-
-/// Permissions by mprotect; a fault is a SIGSEGV.
-#[derive(Debug)]
-pub struct Mprotect;
-
-impl Permissions for Mprotect {
-    fn set(&self, offset: usize, bytes: usize, access: Access) -> std::io::Result<()> {
-        os::protect(BASE + offset, bytes, access)
-    }
-}
 
 /// Frames that the ranks of a node share.
 #[derive(Clone, Debug)]
@@ -65,6 +47,8 @@ pub struct Arena {
     twins_used: usize,
     twins_in_use: usize,
     permissions: Box<dyn Permissions>,
+    /// The unit that the program has touched and waits for.
+    touched: Option<u32>,
     /// Where the program looks at them before loads and stores.
     states: Option<States>,
     /// Costs of instructions of the program.
@@ -93,6 +77,7 @@ impl Arena {
             twins_used: 0,
             twins_in_use: 0,
             permissions,
+            touched: None,
             states: None,
             sites,
         })
@@ -107,8 +92,18 @@ impl Arena {
     ///
     /// # Errors
     /// When the kernel does not.
-    pub fn close(&self) -> std::io::Result<()> {
-        self.permissions.set(0, self.bytes, Access::None)
+    pub fn close(&mut self) -> std::io::Result<()> {
+        self.permissions.close()
+    }
+
+    /// The program has touched a unit and waits for it, or does not wait any more.
+    pub(crate) fn note_touched(&mut self, unit: Option<u32>) {
+        self.touched = unit;
+    }
+
+    /// Calls of the kernel for permissions so far.
+    pub(crate) fn permission_calls(&self) -> (Backend, u64) {
+        (self.permissions.backend(), self.permissions.calls())
     }
 
     fn at(&self, unit: u32, offset: usize) -> usize {
@@ -130,13 +125,12 @@ impl Frames for Arena {
         if let Some(states) = self.states {
             states.set(run, OPENED, access == Access::Write);
         }
-        let (offset, bytes) = (run.first as usize * UNIT_BYTES, run.count as usize * UNIT_BYTES);
-        let set = || self.permissions.set(offset, bytes, access);
-        if set().is_ok() {
+        if self.permissions.set(run, self.touched, access).is_ok() {
             return;
         }
         // One mapping for all, then those that are needed.
-        if let Err(error) = self.close().and_then(|()| set()) {
+        let closed = self.permissions.close();
+        if let Err(error) = closed.and_then(|()| self.permissions.set(run, self.touched, access)) {
             failure::end(format_args!("the permissions of shared memory cannot be set: {error}"));
         }
     }
@@ -226,14 +220,29 @@ mod tests {
     /// Permissions of a kernel that has no room for another mapping once.
     #[derive(Debug)]
     struct Full {
-        calls: Arc<Mutex<Vec<(usize, usize, Access)>>>,
+        calls: Arc<Mutex<Vec<(Run, Option<u32>, Access)>>>,
     }
 
+    /// All units of the arena, as they are closed.
+    const ALL: Run = Run { first: 0, count: 4 };
+
     impl Permissions for Full {
-        fn set(&self, offset: usize, bytes: usize, access: Access) -> std::io::Result<()> {
+        fn backend(&self) -> Backend {
+            Backend::Mprotect
+        }
+
+        fn close(&mut self) -> std::io::Result<()> {
+            self.set(ALL, None, Access::None)
+        }
+
+        fn set(&mut self, run: Run, touched: Option<u32>, access: Access) -> std::io::Result<()> {
             let mut calls = self.calls.lock().expect("a list");
-            calls.push((offset, bytes, access));
+            calls.push((run, touched, access));
             if calls.len() == 1 { Err(std::io::ErrorKind::OutOfMemory.into()) } else { Ok(()) }
+        }
+
+        fn calls(&self) -> u64 {
+            self.calls.lock().expect("a list").len() as u64
         }
     }
 
@@ -244,9 +253,10 @@ mod tests {
         let system = os::map_anywhere(bytes).expect("memory");
         let permissions = Box::new(Full { calls: calls.clone() });
         let mut arena = Arena::new(bytes, system, None, permissions).expect("memory");
+        arena.note_touched(Some(2));
         arena.allow(Run { first: 1, count: 2 }, Access::Read);
-        let wanted = (UNIT_BYTES, 2 * UNIT_BYTES, Access::Read);
-        assert_eq!(*calls.lock().expect("a list"), [wanted, (0, bytes, Access::None), wanted]);
+        let wanted = (Run { first: 1, count: 2 }, Some(2), Access::Read);
+        assert_eq!(*calls.lock().expect("a list"), [wanted, (ALL, None, Access::None), wanted]);
     }
 
     #[test]

@@ -38,6 +38,7 @@ use crate::core::message::KINDS;
 use crate::core::unit::{Placement, Run, UNIT_BYTES};
 use crate::core::violation::Violation;
 use crate::mates::Mail;
+use crate::permissions::Backend;
 use crate::size::Wishes;
 use crate::spin::Spins;
 use crate::{failure, nap, note, sites, variables};
@@ -382,9 +383,11 @@ fn handle_access(unit: u32, touch: Touch, address: usize) -> bool {
             state.arena.sites.costs_mut(place).stores += 1;
         }
         state.before = state.member.counters();
+        state.arena.note_touched(Some(unit));
         state.member.begin_fault(unit, touch);
     };
     let end = |state: &mut State| {
+        state.arena.note_touched(None);
         let (before, after) = (state.before, state.member.counters());
         let place = state.arena.sites.place_of(address);
         let costs = state.arena.sites.costs_mut(place);
@@ -471,6 +474,13 @@ pub(crate) fn close_arena() -> std::io::Result<()> {
         spinning::begin()?;
     }
     Ok(())
+}
+
+/// How accesses of this rank are noticed; none: the job has no protocol.
+pub(crate) fn backend() -> Option<Backend> {
+    let _rank = rank::enter()?;
+    // SAFETY: the lock is ours.
+    unsafe { state() }.map(|state| state.arena.permission_calls().0)
 }
 
 /// Takes the permission of a run of units away: the next access of each faults.

@@ -1,4 +1,5 @@
-//! The handler of SIGSEGV: an access to the arena that the memory does not permit is a call of the protocol.
+//! The handler of faults: an access to the arena that the memory does not permit is a call of the protocol.
+//! Such a fault is a SIGSEGV, or with userfaultfd a SIGBUS.
 //!
 //! It runs on a stack of its own with all signals blocked, keeps `errno`, and prints nothing. Faults
 //! elsewhere go to the handler that the program has set ([`set_program_action`]), or end the process as ever.
@@ -31,8 +32,12 @@ static THREAD: AtomicI32 = AtomicI32::new(0);
 static RANK: AtomicUsize = AtomicUsize::new(0);
 /// The process that may.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// Action of the program on SIGSEGV elsewhere.
-static PROGRAM: Action = Action(UnsafeCell::new(None));
+/// The signal of faults in the arena.
+static SIGNAL: AtomicI32 = AtomicI32::new(libc::SIGSEGV);
+/// Signals that may be faults of the arena.
+const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+/// Actions of the program on them elsewhere; none: the signal is not handled here.
+static PROGRAM: [Action; 2] = [const { Action(UnsafeCell::new(None)) }; 2];
 
 struct Action(UnsafeCell<Option<libc::sigaction>>);
 
@@ -41,9 +46,11 @@ struct Action(UnsafeCell<Option<libc::sigaction>>);
 unsafe impl Sync for Action {}
 
 /// From now on faults in so many bytes of the arena are handled, in the calling thread. A part of it for
-/// blocks whose stores go to all copies begins at a unit.
-pub(crate) fn install(rank: usize, bytes: usize, updated_from: u32) -> std::io::Result<()> {
+/// blocks whose stores go to all copies begins at a unit. SIGSEGV is always handled, to say which
+/// access it is about.
+pub(crate) fn install(rank: usize, bytes: usize, updated_from: u32, signal: c_int) -> std::io::Result<()> {
     RANK.store(rank, Ordering::Relaxed);
+    SIGNAL.store(signal, Ordering::Relaxed);
     UPDATED_FROM.store(updated_from, Ordering::Relaxed);
     let stack = os::map_anywhere(STACK_BYTES)?;
     THREAD.store(os::thread(), Ordering::Relaxed);
@@ -57,13 +64,30 @@ pub(crate) fn install(rank: usize, bytes: usize, updated_from: u32) -> std::io::
             ss_size: STACK_BYTES,
         };
         libc::sigaltstack(&stack, std::ptr::null_mut());
-        let mut before: libc::sigaction = std::mem::zeroed();
-        if libc::sigaction(libc::SIGSEGV, &own_action(), &mut before) != 0 {
-            return Err(std::io::Error::last_os_error());
+    }
+    let handled =
+        SIGNALS.into_iter().zip(&PROGRAM).filter(|(own, _)| *own == libc::SIGSEGV || *own == signal);
+    for (signal, program) in handled {
+        // SAFETY: see `Action`; zeroed is a value of this plain structure.
+        unsafe {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(signal, &own_action(), &mut before) != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            *program.0.get() = Some(before);
         }
-        *PROGRAM.0.get() = Some(before);
     }
     Ok(())
+}
+
+/// The signal of faults in the arena, which the program must not block; none: there is no arena.
+pub fn signal() -> Option<c_int> {
+    (BYTES.load(Ordering::Acquire) != 0).then(|| SIGNAL.load(Ordering::Relaxed))
+}
+
+/// Place of the program's action on a signal; none: it is none of ours.
+fn program_action(signal: c_int) -> Option<&'static Action> {
+    SIGNALS.into_iter().zip(&PROGRAM).find(|(own, _)| *own == signal).map(|(_, action)| action)
 }
 
 /// Bytes of the arena whose faults are handled here.
@@ -82,16 +106,16 @@ fn known_end(unit: u32) -> &'static AtomicU32 {
     &KNOWN_ENDS[usize::from(unit >= UPDATED_FROM.load(Ordering::Relaxed))]
 }
 
-/// Faults in the arena are the protocol's, so a program that sets an action of SIGSEGV sets that of the
-/// others; the one before. None: there is no arena, and the call is the system's.
-pub fn set_program_action(action: Option<libc::sigaction>) -> Option<libc::sigaction> {
+/// Faults in the arena are the protocol's, so a program that sets an action of their signal sets that of the
+/// others; the one before. None: the signal is not handled here, and the call is the system's.
+pub fn set_program_action(signal: c_int, action: Option<libc::sigaction>) -> Option<libc::sigaction> {
     if BYTES.load(Ordering::Acquire) == 0 {
         return None;
     }
     // SAFETY: see `Action`.
-    let kept = unsafe { &mut *PROGRAM.0.get() };
+    let kept = unsafe { &mut *program_action(signal)?.0.get() };
     let before = *kept;
-    if action.is_some() {
+    if before.is_some() && action.is_some() {
         *kept = action;
     }
     before
@@ -111,9 +135,11 @@ fn own_action() -> libc::sigaction {
 
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel gives valid structures; errno is this thread's.
-    let (address, error) = unsafe { ((*info).si_addr().addr(), *libc::__errno_location()) };
+    let (address, code, error) =
+        unsafe { ((*info).si_addr().addr(), (*info).si_code, *libc::__errno_location()) };
     let offset = address.wrapping_sub(BASE);
-    if offset < BYTES.load(Ordering::Acquire) {
+    // A child has no arena: there its accesses are SIGSEGV by any back end.
+    if !is_of_hardware(signal, code) && offset < BYTES.load(Ordering::Acquire) {
         executor::count_signal();
         serve(offset, is_write(context), instruction(context));
         // SAFETY: as above.
@@ -121,6 +147,11 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     } else {
         pass_on(signal, info, context);
     }
+}
+
+/// Whether the memory itself is broken, which no protocol mends.
+fn is_of_hardware(signal: c_int, code: c_int) -> bool {
+    signal == libc::SIGBUS && matches!(code, libc::BUS_MCEERR_AR | libc::BUS_MCEERR_AO)
 }
 
 /// Does what an access of a byte of the arena needs, by the instruction at an address.
@@ -211,7 +242,8 @@ fn say_end(address: usize, instruction: usize) {
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: see `Action`. A function that the program has set is called as the kernel would.
     unsafe {
-        let action = (*PROGRAM.0.get()).filter(|action| action.sa_sigaction != libc::SIG_IGN);
+        let action = program_action(signal).and_then(|action| *action.0.get());
+        let action = action.filter(|action| action.sa_sigaction != libc::SIG_IGN);
         match action {
             Some(action) if action.sa_sigaction != libc::SIG_DFL => {
                 libc::pthread_sigmask(libc::SIG_SETMASK, &action.sa_mask, std::ptr::null_mut());
@@ -226,7 +258,7 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
             }
             _ => {
                 // A signal that a process has sent is about no access.
-                if (*info).si_code > 0 {
+                if signal == libc::SIGSEGV && (*info).si_code > 0 {
                     say_end((*info).si_addr().addr(), instruction(context));
                 }
                 // The access is repeated, and ends the process.

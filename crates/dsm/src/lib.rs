@@ -4,8 +4,9 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`core`] | the protocol: pages, intervals, vector times, locks, barriers; without I/O, clock and `unsafe` |
-//! | [`arena`] | the memory: one address on all ranks, permissions by mprotect, twins |
-//! | [`fault`] | the handler of SIGSEGV |
+//! | [`arena`] | the memory: one address on all ranks, twins |
+//! | [`permissions`] | what the program may do with pages, by userfaultfd or by mprotect |
+//! | [`fault`] | the handler of faults, SIGBUS or SIGSEGV |
 //! | [`note`] | stores that compiled code has noted |
 //! | [`executor`] | the member of this rank on the network; calls that wait |
 //! | `mates` | records between ranks of a node |
@@ -54,6 +55,7 @@ pub mod note;
 pub mod object;
 mod os;
 pub mod pages;
+pub mod permissions;
 pub mod present;
 pub mod process;
 pub mod replay;

@@ -2,6 +2,8 @@
 //!
 //! Memory is named by addresses; each function says what its caller knows of them.
 
+pub(crate) mod userfaultfd;
+
 use std::io;
 
 use crate::core::member::Access;
@@ -28,6 +30,14 @@ pub(crate) fn reserve(address: usize, bytes: usize) -> io::Result<()> {
     }
     assert_eq!(found.expose_provenance(), address, "a kernel since 4.17 keeps to the address");
     Ok(())
+}
+
+/// Takes address space where there is some.
+pub(crate) fn reserve_anywhere(bytes: usize) -> io::Result<usize> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a fresh mapping at an address that the kernel chooses.
+    let found = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    if found == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(found.expose_provenance()) }
 }
 
 /// Zeroed memory of this process at an address that was reserved.
@@ -159,6 +169,12 @@ pub(crate) fn bytes<'a>(address: usize, count: usize) -> &'a [u8] {
 pub(crate) fn words_mut(address: usize, count: usize) -> &'static mut [u64] {
     // SAFETY: the place is a fresh mapping that stays until the process ends; the caller has just made it.
     unsafe { std::slice::from_raw_parts_mut(pointer(address).cast(), count) }
+}
+
+/// Bytes of ours, zero at first, that one user has.
+pub(crate) fn bytes_mut(address: usize, count: usize) -> &'static mut [u8] {
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts_mut(pointer(address), count) }
 }
 
 /// Halves of 16 bits of ours, zero at first, that one user has.

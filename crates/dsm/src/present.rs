@@ -1,6 +1,11 @@
 //! Shared memory in calls of the system: the kernel does not fault as the program does, it gives EFAULT. So
 //! pages are made present before a call, and what the call has stored is noted behind it. `tutticc` puts the
 //! functions of `bindings/libtutti` that do so in the place of those of the C library (`--wrap`).
+//!
+//! With userfaultfd a page may lose its entry in the page table at any time, where the kernel needs memory.
+//! So the kernel gets addresses of another view of the same memory, in which nothing is guarded.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::arena::BASE;
 use crate::core::unit::UNIT_BYTES;
@@ -18,18 +23,40 @@ pub(crate) fn pages(range: std::ops::Range<usize>) -> impl Iterator<Item = usize
     std::iter::once(range.start).chain((next..range.end).step_by(UNIT_BYTES))
 }
 
-/// A call loads these bytes.
-pub fn load(address: usize, bytes: usize) {
-    let Some(range) = shared(address, bytes) else { return };
-    executor::cover();
-    pages(range).for_each(os::touch);
+/// The view that calls of the system get addresses of; 0: they get the program's.
+static VIEW: AtomicUsize = AtomicUsize::new(0);
+
+/// From now on calls get addresses of a view of the whole arena.
+pub(crate) fn show_to_kernel(view: usize) {
+    VIEW.store(view, Relaxed);
 }
 
-/// A call may store to these bytes.
-pub fn store(address: usize, bytes: usize) {
-    let Some(range) = shared(address, bytes) else { return };
-    executor::cover();
-    pages(range).for_each(os::touch_to_store);
+/// The address by which the kernel is to reach bytes of the program. What is in part shared memory it will
+/// refuse.
+fn address_of(address: usize, bytes: usize) -> usize {
+    let view = VIEW.load(Relaxed);
+    match shared(address, bytes) {
+        Some(range) if view != 0 && range.len() == bytes => view + (address - BASE),
+        _ => address,
+    }
+}
+
+/// A call loads these bytes; from which address.
+pub fn load(address: usize, bytes: usize) -> usize {
+    if let Some(range) = shared(address, bytes) {
+        executor::cover();
+        pages(range).for_each(os::touch);
+    }
+    address_of(address, bytes)
+}
+
+/// A call may store to these bytes; to which address.
+pub fn store(address: usize, bytes: usize) -> usize {
+    if let Some(range) = shared(address, bytes) {
+        executor::cover();
+        pages(range).for_each(os::touch_to_store);
+    }
+    address_of(address, bytes)
 }
 
 /// A call has stored so many.

@@ -1,6 +1,7 @@
 //! The size of the shared memory, and the ways of its protocol, as the environment says them.
 
 use crate::core::unit::UNIT_BYTES;
+use crate::permissions::Backend;
 
 /// Variable that sets it.
 pub const VARIABLE: &str = "TUTTI_DSM_SIZE";
@@ -55,6 +56,9 @@ impl Updates {
 /// Variable that has stores checked.
 pub const CHECK_VARIABLE: &str = "TUTTI_DSM_CHECK";
 
+/// Variable that says how accesses of the program are noticed.
+pub const BACKEND_VARIABLE: &str = "TUTTI_DSM_BACKEND";
+
 /// Settings of the environment besides the size.
 #[derive(Clone, Copy, Debug)]
 pub struct Wishes {
@@ -68,6 +72,8 @@ pub struct Wishes {
     pub combines: bool,
     /// Stores to pages that are not here bring no page: all loads of the program are checked.
     pub writes_absent: bool,
+    /// How accesses are noticed; none: as is fastest.
+    pub backend: Option<Backend>,
 }
 
 /// The wishes of the user.
@@ -91,7 +97,13 @@ pub fn wishes() -> Result<Wishes, String> {
         Ok("off") => false,
         Ok(other) => return Err(format!("{COMBINE_VARIABLE}={other} is neither on nor off")),
     };
-    Ok(Wishes { copies: copies()?, is_checked, updates, combines, writes_absent: false })
+    let backend = match std::env::var(BACKEND_VARIABLE).as_deref() {
+        Err(_) | Ok("") => None,
+        Ok("userfaultfd") => Some(Backend::Userfaultfd),
+        Ok("mprotect") => Some(Backend::Mprotect),
+        Ok(other) => return Err(format!("{BACKEND_VARIABLE}={other} is neither userfaultfd nor mprotect")),
+    };
+    Ok(Wishes { copies: copies()?, is_checked, updates, combines, writes_absent: false, backend })
 }
 
 /// How many copies of pages a rank may have; none: as many as it uses.

@@ -21,20 +21,23 @@ use tutti_runtime::log;
 use tutti_runtime::rank::{self, LOCK};
 use tutti_shm::arena::Range;
 
-use crate::arena::{Arena, BASE, Mprotect, Shared};
+use crate::arena::{Arena, BASE, Shared};
 use crate::core::blocks::Blocks;
 use crate::core::unit::{Placement, UNIT_BYTES};
 use crate::heap::Heap;
 use crate::mates::{self, Mail};
 use crate::node::{WORDS_BYTES, Words};
 use crate::note::{CheckedRange, OpenRange};
+use crate::permissions::{self, Backend, Permissions};
 use crate::process::{Processes, Running, Stage, View, Way, running};
 use crate::size::{Updates, Wishes};
 use crate::states::States;
-use crate::{executor, failure, fault, freed, keep, maps, note, os, replay, sites, size, statistics};
+use crate::{
+    executor, failure, fault, freed, keep, maps, note, os, present, replay, sites, size, statistics,
+};
 
 /// Changes with what ranks tell each other at the start, and with the records.
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
 /// Bytes that objects leave: their stores are noted, or their loads checked too.
 const MODES: std::ops::RangeInclusive<u8> = 1..=2;
 /// No memory.
@@ -52,6 +55,8 @@ struct Card {
     range: [u64; 2],
     /// Memory that ranks of a node share: from the first of them.
     shared: [u64; 2],
+    /// Error number by which the system refuses userfaultfd to who asks for it; 0: it does not.
+    refusal: u64,
 }
 
 /// Treatment of loads and stores by the objects of a program.
@@ -176,11 +181,23 @@ pub fn begin(mode: Result<Mode, String>) {
     let ways = wishes.updates as u64 | u64::from(wishes.is_checked) << 8;
     let pair = |range: Range| [range.offset, range.bytes];
     let (range_told, shared_told) = (pair(range), pair(shared));
-    let card =
-        Card { version: VERSION, bytes: bytes as u64, build, ways, range: range_told, shared: shared_told };
+    let (permissions, refusal) =
+        if nodes > 1 { choose_permissions(wishes.backend, bytes) } else { (None, 0) };
+    let card = Card {
+        version: VERSION,
+        bytes: bytes as u64,
+        build,
+        ways,
+        range: range_told,
+        shared: shared_told,
+        refusal,
+    };
     // SAFETY: a card has numbers alone; all ranks start together.
     let cards = unsafe { above::exchange(&card, MPI_COMM_WORLD) };
     compare(me, &cards);
+    if me == 0 {
+        say_refusal(&cards);
+    }
     let found = |[offset, bytes]: [u64; 2]| Range { offset, bytes };
     let range = if is_owner { range } else { found(cards[0].range) };
     let first = cards.get(placement.mates()[0]).unwrap_or(&cards[0]);
@@ -193,10 +210,9 @@ pub fn begin(mode: Result<Mode, String>) {
     };
     let shared = has_mates.then(|| (found(first.shared), placement.clone()));
     let view = View { bytes, range, shared };
-    let way = if nodes > 1 {
-        begin_protocol(&job, &view, placement, wishes, mode)
-    } else {
-        begin_words(&job, bytes, range)
+    let way = match permissions {
+        Some(permissions) => begin_protocol(&job, &view, placement, (wishes, permissions), mode),
+        None => begin_words(&job, bytes, range),
     };
     let stage = if me == 0 { Stage::Main } else { Stage::Replaying };
     let processes = Processes::default();
@@ -309,7 +325,34 @@ fn compare(me: usize, cards: &[Card]) {
     }
 }
 
-fn begin_protocol(job: &Job, view: &View, placement: Placement, wishes: Wishes, mode: Mode) -> Way {
+/// Back end of this rank, and the number of the error by which the system refuses the one that is wished.
+fn choose_permissions(wished: Option<Backend>, bytes: usize) -> (Option<Box<dyn Permissions>>, u64) {
+    let chosen = permissions::choose(wished, BASE, (bytes / UNIT_BYTES) as u32);
+    let (permissions, refusal) = chosen
+        .unwrap_or_else(|error| failure::end(format_args!("shared memory cannot be protected: {error}")));
+    let number = refusal.filter(|_| wished.is_some()).map(|error| error.raw_os_error().unwrap_or(libc::EIO));
+    (Some(permissions), number.unwrap_or(0) as u64)
+}
+
+/// Says once, for all ranks, that the back end which the user wants is refused.
+fn say_refusal(cards: &[Card]) {
+    let refused = |card: &Card| card.refusal != 0;
+    let Some(rank) = cards.iter().position(refused) else { return };
+    let (count, ranks) = (cards.iter().filter(|card| refused(card)).count(), cards.len());
+    let error = std::io::Error::from_raw_os_error(cards[rank].refusal as i32);
+    log::line(format_args!(
+        "userfaultfd is refused on {count} of {ranks} ranks, first rank {rank} ({error}): accesses to shared memory are \
+         noticed by mprotect there, which is slower"
+    ));
+}
+
+fn begin_protocol(
+    job: &Job,
+    view: &View,
+    placement: Placement,
+    (wishes, permissions): (Wishes, Box<dyn Permissions>),
+    mode: Mode,
+) -> Way {
     let bytes = view.bytes;
     let refuse = |error: std::io::Error| -> ! {
         failure::end(format_args!("shared memory of {bytes} bytes cannot be mapped: {error}"))
@@ -328,8 +371,8 @@ fn begin_protocol(job: &Job, view: &View, placement: Placement, wishes: Wishes, 
         .map(|(range, placement)| Shared { system: map(*range), placement: placement.clone() });
     let mail = shared.as_ref().map(|shared| Mail::new(shared.system + bytes, job, mates_of(job)));
     let has_mail = mail.is_some();
-    let mut arena =
-        Arena::new(bytes, system, shared, Box::new(Mprotect)).unwrap_or_else(|error| refuse(error));
+    let signal = permissions.backend().signal();
+    let mut arena = Arena::new(bytes, system, shared, permissions).unwrap_or_else(|error| refuse(error));
     if let Some(open) = mode.open() {
         note::install(open, BASE, bytes, wishes.combines || wishes.is_checked)
             .unwrap_or_else(|error| refuse(error));
@@ -348,7 +391,7 @@ fn begin_protocol(job: &Job, view: &View, placement: Placement, wishes: Wishes, 
         refuse(error);
     }
     let installed =
-        freed::install(bytes).and_then(|()| fault::install(job.world_place(), bytes, updated_from));
+        freed::install(bytes).and_then(|()| fault::install(job.world_place(), bytes, updated_from, signal));
     if let Err(error) = installed {
         failure::end(format_args!("faults of shared memory cannot be handled: {error}"));
     }
@@ -383,13 +426,31 @@ fn show(running: &Running) {
 }
 
 fn show_arena(running: &Running) {
+    show_at(running, BASE);
+    if executor::backend() == Some(Backend::Userfaultfd) {
+        match os::reserve_anywhere(running.view.bytes) {
+            Ok(view) => {
+                show_at(running, view);
+                present::show_to_kernel(view);
+            }
+            Err(error) => failure::end(format_args!(
+                "shared memory of {} bytes cannot be mapped once more for calls of the system: {error}; {} sets the size",
+                running.view.bytes,
+                size::VARIABLE
+            )),
+        }
+    }
+}
+
+/// Maps the memory of the arena at an address that is reserved for it.
+fn show_at(running: &Running, address: usize) {
     let range = Range { offset: running.view.range.offset, bytes: running.view.bytes as u64 };
-    let base = NonNull::new(std::ptr::with_exposed_provenance_mut(BASE)).expect("an address");
-    // SAFETY: the address space is reserved for the arena; private memory there is what main has stored
-    // before CREATE, which is to be lost.
-    let mapped = unsafe { running.job.map_over(range, base) }.and_then(|()| show_shared(running));
-    if let Err(error) = mapped.and_then(|()| os::advise_view(BASE, running.view.bytes)) {
-        failure::end(format_args!("shared memory cannot be mapped at {BASE:#x}: {error}"));
+    let base = NonNull::new(std::ptr::with_exposed_provenance_mut(address)).expect("an address");
+    // SAFETY: the address space is reserved; private memory at the arena's is what main has stored before
+    // CREATE, which is to be lost.
+    let mapped = unsafe { running.job.map_over(range, base) }.and_then(|()| show_shared(running, address));
+    if let Err(error) = mapped.and_then(|()| os::advise_view(address, running.view.bytes)) {
+        failure::end(format_args!("shared memory cannot be mapped at {address:#x}: {error}"));
     }
 }
 
@@ -399,12 +460,12 @@ fn mates_of(job: &Job) -> Vec<usize> {
 }
 
 /// Units that have their home on this node are those frames that all ranks of the node see.
-fn show_shared(running: &Running) -> std::io::Result<()> {
+fn show_shared(running: &Running, address: usize) -> std::io::Result<()> {
     let Some((frames, placement)) = &running.view.shared else { return Ok(()) };
     for run in placement.runs_here((running.view.bytes / UNIT_BYTES) as u32) {
         let (offset, bytes) = (run.first as u64 * UNIT_BYTES as u64, run.count as u64 * UNIT_BYTES as u64);
         let range = Range { offset: frames.offset + offset, bytes };
-        let at = std::ptr::with_exposed_provenance_mut(BASE + offset as usize);
+        let at = std::ptr::with_exposed_provenance_mut(address + offset as usize);
         // SAFETY: as for the arena as a whole, of which this is a part.
         unsafe { running.job.map_over(range, NonNull::new(at).expect("an address")) }?;
     }

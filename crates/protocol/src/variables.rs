@@ -59,6 +59,7 @@ pub const VARIABLES: &[&str] = &[
     "TUTTI_DIR",
     "TUTTI_DIST",
     "TUTTI_DSE_KERNEL",
+    "TUTTI_DSM_BACKEND",
     "TUTTI_DSM_CHECK",
     "TUTTI_DSM_COMBINE",
     "TUTTI_DSM_COPIES",

@@ -1,9 +1,11 @@
-/* A program's own handler of SIGSEGV keeps working, and one that blocks all signals may touch shared memory. */
+/* A program's own handlers of SIGSEGV and SIGBUS keep working, and one that blocks all signals may touch shared memory. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <tutti/parmacs.h>
 
 MAIN_ENV
@@ -20,6 +22,8 @@ struct shared {
 static struct shared *all;
 static sigjmp_buf back;
 static volatile int *volatile nowhere = (volatile int *)8;
+/* Memory of a file that is empty. */
+static volatile int *volatile behind;
 
 static void handle(int signal) {
     (void)signal;
@@ -46,6 +50,10 @@ static void run(void) {
         *nowhere = 1;
         printf("signals: a store to nowhere went on\n");
     }
+    if (sigsetjmp(back, 1) == 0) {
+        *behind = 1;
+        printf("signals: a store behind the end of a file went on\n");
+    }
     BARRIER(all->barrier, 2);
 }
 
@@ -54,6 +62,8 @@ int main(void) {
     memset(&action, 0, sizeof action);
     action.sa_handler = handle;
     sigaction(SIGSEGV, &action, NULL);
+    sigaction(SIGBUS, &action, NULL);
+    behind = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, memfd_create("empty", 0), 0);
     all = G_MALLOC(sizeof *all);
     all->next = 0;
     LOCKINIT(all->lock);

@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use tutti_runtime::rank;
 
 use super::{SIGNALS, Sending, State, state};
+use crate::permissions::Backend;
 use crate::sites::Costs;
 use crate::{nap, note};
 
 /// Number of counts of a rank.
-pub(crate) const COUNTS: usize = 27;
+pub(crate) const COUNTS: usize = 29;
 /// Counts of a rank, in the order of their names (`crate::statistics`).
 pub(crate) type All = [u64; COUNTS];
 
@@ -24,8 +25,12 @@ impl State {
     fn named(&self) -> [(&'static str, u64); COUNTS] {
         let datagrams = self.router.borrow().traffic().out;
         let Sending { records, bytes } = self.sent;
+        let (used, calls) = self.arena.permission_calls();
+        let calls_of = |backend| if used == backend { calls } else { 0 };
         let sent = [
             ("signals", SIGNALS.load(Relaxed)),
+            ("userfaultfd_calls", calls_of(Backend::Userfaultfd)),
+            ("mprotect_calls", calls_of(Backend::Mprotect)),
             ("naps", nap::count()),
             ("records", records),
             ("bytes", bytes),
