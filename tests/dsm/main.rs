@@ -5,6 +5,7 @@ mod backends;
 mod debugger;
 mod ends;
 mod forms;
+mod handover;
 mod library;
 mod nests;
 mod rcop;

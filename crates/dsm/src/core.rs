@@ -20,6 +20,7 @@
 //! | [`difference`] | which bytes of a copy are not those of its twin |
 //! | [`message`] | records and messages between nodes |
 //! | [`sync`] | locks, barriers and flags, at the node that keeps them |
+//! | [`token`] | locks that a node has borrowed, for its ranks to hand over |
 //! | [`blocks`] | the heap |
 //! | [`violation`] | mistakes of a program |
 //! | [`member`] | one node: calls of the program, records of others |
@@ -53,6 +54,7 @@ pub mod notes;
 pub mod page;
 pub mod sync;
 pub mod time;
+pub mod token;
 pub mod unit;
 pub mod violation;
 

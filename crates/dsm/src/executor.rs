@@ -35,6 +35,7 @@ use tutti_shm::report::{Wait, What};
 use crate::arena::Arena;
 use crate::core::member::{Access, Asked, Counters, Frames, Goal, Member, Port, Sent, Touch};
 use crate::core::message::KINDS;
+use crate::core::sync::Place;
 use crate::core::unit::{Placement, Run, UNIT_BYTES};
 use crate::core::violation::Violation;
 use crate::mates::Mail;
@@ -278,14 +279,16 @@ fn wait_of(goal: Goal) -> Wait {
     }
 }
 
-/// Describes who waits for the locks that this rank keeps.
+/// Describes who waits for the locks that this rank keeps, or hands over inside its node. Bytes of 1: the
+/// peer has a queue of its own, in which this rank has a place.
 fn describe_background(report: &mut SleepReport) {
     // SAFETY: the caller holds the process lock.
     let Some(state) = (unsafe { state() }) else { return };
-    state.member.visit_queues(|lock, holder, asker| {
+    state.member.visit_queues(|Place { lock, holder, asker, is_deputy }| {
         let place = Wait { what: What::Place, peer: holder as i32, tag: lock as i32, ..Wait::other(0, true) };
+        let place = Wait { bytes: u64::from(is_deputy), moved: asker as u64, ..place };
         if !report.is_full() {
-            report.put_alternative(|report| report.put(Wait { moved: asker as u64, ..place }));
+            report.put_alternative(|report| report.put(place));
         }
     });
 }
@@ -312,6 +315,9 @@ pub(crate) fn register(
     }
     if wishes.writes_absent {
         member.write_absent();
+    }
+    if wishes.passes_locks {
+        member.pass_locks();
     }
     member.hide_absent(&mut arena);
     nap::prepare();

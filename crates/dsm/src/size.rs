@@ -31,6 +31,9 @@ pub fn wanted() -> Result<usize, String> {
 /// Variable that lets each note leave alone, to see what combining brings (the paper's MB).
 pub const COMBINE_VARIABLE: &str = "TUTTI_DSM_COMBINE";
 
+/// Variable that has all ranks ask the keepers for locks, to see what handing them over inside nodes brings.
+pub const HANDOVER_VARIABLE: &str = "TUTTI_DSM_HANDOVER";
+
 /// Variable that says which stores go to all copies in place of notices.
 pub const UPDATE_VARIABLE: &str = "TUTTI_DSM_UPDATE";
 
@@ -70,10 +73,22 @@ pub struct Wishes {
     pub updates: Updates,
     /// Notes are combined into few records.
     pub combines: bool,
+    /// Ranks of a node hand locks over without their keepers.
+    pub passes_locks: bool,
     /// Stores to pages that are not here bring no page: all loads of the program are checked.
     pub writes_absent: bool,
     /// How accesses are noticed; none: as is fastest.
     pub backend: Option<Backend>,
+}
+
+/// Variables that all ranks have to agree on.
+pub const WAYS: [&str; 3] = [UPDATE_VARIABLE, CHECK_VARIABLE, HANDOVER_VARIABLE];
+
+impl Wishes {
+    /// The ways of the protocol, as a number: the same at all ranks.
+    pub fn ways(&self) -> u64 {
+        self.updates as u64 | u64::from(self.is_checked) << 8 | u64::from(self.passes_locks) << 9
+    }
 }
 
 /// The wishes of the user.
@@ -92,18 +107,33 @@ pub fn wishes() -> Result<Wishes, String> {
         Ok("all") => Updates::All,
         Ok(other) => return Err(format!("{UPDATE_VARIABLE}={other} is none of off, marked and all")),
     };
-    let combines = match std::env::var(COMBINE_VARIABLE).as_deref() {
-        Err(_) | Ok("" | "on") => true,
-        Ok("off") => false,
-        Ok(other) => return Err(format!("{COMBINE_VARIABLE}={other} is neither on nor off")),
-    };
     let backend = match std::env::var(BACKEND_VARIABLE).as_deref() {
         Err(_) | Ok("") => None,
         Ok("userfaultfd") => Some(Backend::Userfaultfd),
         Ok("mprotect") => Some(Backend::Mprotect),
         Ok(other) => return Err(format!("{BACKEND_VARIABLE}={other} is neither userfaultfd nor mprotect")),
     };
-    Ok(Wishes { copies: copies()?, is_checked, updates, combines, writes_absent: false, backend })
+    Ok(Wishes {
+        copies: copies()?,
+        is_checked,
+        updates,
+        combines: is_on(COMBINE_VARIABLE)?,
+        passes_locks: is_on(HANDOVER_VARIABLE)?,
+        writes_absent: false,
+        backend,
+    })
+}
+
+/// Whether an optimisation is on: where the variable does not turn it off.
+///
+/// # Errors
+/// When the variable holds something else; a line for the user.
+fn is_on(variable: &str) -> Result<bool, String> {
+    match std::env::var(variable).as_deref() {
+        Err(_) | Ok("" | "on") => Ok(true),
+        Ok("off") => Ok(false),
+        Ok(other) => Err(format!("{variable}={other} is neither on nor off")),
+    }
 }
 
 /// How many copies of pages a rank may have; none: as many as it uses.

@@ -178,7 +178,7 @@ pub fn begin(mode: Result<Mode, String>) {
     let placement = Placement::new(job.rank(), &places);
     let shared = if nodes > 1 { take_shared(bytes, &placement, job.rank()) } else { NOTHING };
     let build = tutti_shmem::statics::build();
-    let ways = wishes.updates as u64 | u64::from(wishes.is_checked) << 8;
+    let ways = wishes.ways();
     let pair = |range: Range| [range.offset, range.bytes];
     let (range_told, shared_told) = (pair(range), pair(shared));
     let (permissions, refusal) =
@@ -314,7 +314,7 @@ fn compare(me: usize, cards: &[Card]) {
         } else if card.bytes != cards[0].bytes {
             format!("{} of {} bytes, rank 0 of {}", size::VARIABLE, card.bytes, cards[0].bytes)
         } else if card.ways != cards[0].ways {
-            format!("another {} or {} than rank 0", size::UPDATE_VARIABLE, size::CHECK_VARIABLE)
+            format!("another {} than rank 0", size::WAYS.join(" or "))
         } else {
             continue;
         };

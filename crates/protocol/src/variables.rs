@@ -63,6 +63,7 @@ pub const VARIABLES: &[&str] = &[
     "TUTTI_DSM_CHECK",
     "TUTTI_DSM_COMBINE",
     "TUTTI_DSM_COPIES",
+    "TUTTI_DSM_HANDOVER",
     "TUTTI_DSM_REPORT",
     "TUTTI_DSM_SIZE",
     "TUTTI_DSM_UPDATE",

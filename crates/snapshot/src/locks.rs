@@ -72,16 +72,28 @@ fn holders(rank: u32, wait: Wait, doing: &DoingOf<'_>) -> Vec<Wait> {
     if found.is_empty() { vec![unknown(&wait)] } else { found }
 }
 
-/// The wait for who holds a lock of shared memory that a rank waits for.
+/// Ranks that are asked for who holds a lock of shared memory: the deputy of a node, the keeper, and the
+/// deputy of another node.
+const ASKED_MAX: usize = 3;
+
+/// The wait for who holds a lock of shared memory that a rank waits for. One that is asked names the holder,
+/// or a rank in whose queue it has a place itself (bytes of 1).
 fn holder(rank: u32, wait: &Wait, doing: &DoingOf<'_>) -> Wait {
-    let keeper = wait.peer.and_then(|keeper| *doing.get(&keeper)?);
-    let Some(Doing::Waits { background, sure: true, .. }) = keeper else { return unknown(wait) };
-    let mut places = background.iter().filter(|one| is_place(one)).flat_map(|one| &one.all);
-    let place = places.find(|place| place.moved == u64::from(rank) && place.tag == wait.tag);
-    match place.and_then(|place| place.peer) {
-        Some(holder) => Wait { what: What::SharedHolder, peer: Some(holder), ..wait.clone() },
-        None => unknown(wait),
+    let (mut asker, mut asked) = (rank, wait.peer);
+    for _ in 0..ASKED_MAX {
+        let does = asked.and_then(|asked| *doing.get(&asked)?);
+        let Some(Doing::Waits { background, sure: true, .. }) = does else { break };
+        let mut places = background.iter().filter(|one| is_place(one)).flat_map(|one| &one.all);
+        let place = places.find(|place| place.moved == u64::from(asker) && place.tag == wait.tag);
+        match place.map(|place| (place.peer, place.bytes)) {
+            Some((Some(holder), 0)) => {
+                return Wait { what: What::SharedHolder, peer: Some(holder), ..wait.clone() };
+            }
+            Some((Some(next), _)) => (asker, asked) = (asked.unwrap_or(asker), Some(next)),
+            _ => break,
+        }
     }
+    unknown(wait)
 }
 
 /// One that may end.
@@ -133,6 +145,31 @@ mod tests {
         let keeper = |sure| rank(2, &[wait(What::Barrier, None)], std::slice::from_ref(&place), sure);
         for (sure, expected) in [(true, (What::SharedHolder, Some(1))), (false, (What::Other, None))] {
             let views = [rank(0, std::slice::from_ref(&lock), &[], true), keeper(sure)];
+            let ranks = views.iter().flat_map(|view| &view.ranks);
+            let doing: DoingOf<'_> = ranks.map(|rank| (rank.rank, Some(&rank.doing))).collect();
+            let granted = granted(&doing);
+            let Some(Doing::Waits { any, .. }) = granted.get(&0) else { panic!("{granted:?}") };
+            assert_eq!((any[0].all[0].what, any[0].all[0].peer), expected);
+        }
+    }
+
+    #[test]
+    fn lock_of_shared_memory_that_another_node_has_leads_to_its_holder_there() {
+        let lock = Wait { tag: Some(3), ..wait(What::SharedLock, Some(1)) };
+        let place = |moved, peer, bytes| {
+            let wait = Wait { tag: Some(3), moved, bytes, ..wait(What::Place, Some(peer)) };
+            Alternative { all: vec![wait], more: false }
+        };
+        // Rank 0 asks deputy 1, which asks keeper 2, which has lent it to deputy 3, where rank 4 holds it.
+        let lent = [place(0, 2, 1), place(1, 3, 1), place(2, 4, 0)];
+        let barrier = wait(What::Barrier, None);
+        for (is_known, expected) in [(true, (What::SharedHolder, Some(4))), (false, (What::Other, None))] {
+            let mut views = vec![rank(0, std::slice::from_ref(&lock), &[], true)];
+            let sure = |asked: u32| asked != 3 || is_known;
+            views.extend((1..4).map(|asked| {
+                let places = std::slice::from_ref(&lent[asked as usize - 1]);
+                rank(asked, std::slice::from_ref(&barrier), places, sure(asked))
+            }));
             let ranks = views.iter().flat_map(|view| &view.ranks);
             let doing: DoingOf<'_> = ranks.map(|rank| (rank.rank, Some(&rank.doing))).collect();
             let granted = granted(&doing);

@@ -18,12 +18,14 @@
 //! | `checks` | races and stores without notes, when they are looked for; the first violation |
 //! | `mail` | messages to and from other nodes |
 //! | `keeper` | what messages change of that which this node keeps |
+//! | `deputy` | locks that other nodes keep, while the ranks of this node hand them over |
 //!
 //! [`Member::begin_fault`], [`Member::advance`] of a fault and [`Member::handle_record`] of pages and
 //! differences allocate nothing: a fault may come while the program is inside its allocator.
 
 mod checks;
 mod copies;
+mod deputy;
 mod fetch;
 mod frames;
 mod keeper;
@@ -42,11 +44,12 @@ use super::message::{self, Call, Message};
 use super::page::{Pages, Store};
 
 use super::blocks::Attributes;
-use super::sync::Kept;
+use super::sync::{Kept, Place};
 use super::unit::{Placement, Run, UNIT_BYTES, runs_of};
 use super::violation::Violation;
 use checks::Checks;
 use copies::Copies;
+use deputy::Deputy;
 use fetch::{Answers, Fetches};
 use knowledge::Knowledge;
 use mail::{Mail, NotOurs};
@@ -95,11 +98,15 @@ pub struct Counters {
     pub updates_unused: u64,
     /// Messages of locks, barriers and flags.
     pub messages: u64,
+    /// Locks that have come to this deputy from a keeper of another node.
+    pub locks_lent: u64,
+    /// Locks that this deputy has given to a rank of its node without asking their keeper.
+    pub locks_passed: u64,
 }
 
 impl Counters {
     /// The counts with their names, as they are printed.
-    pub fn named(&self) -> [(&'static str, u64); 19] {
+    pub fn named(&self) -> [(&'static str, u64); 21] {
         [
             ("noted_stores", self.noted_stores),
             ("unnoted_stores", self.unnoted_stores),
@@ -119,6 +126,8 @@ impl Counters {
             ("updates_taken", self.updates_taken),
             ("updates_unused", self.updates_unused),
             ("messages", self.messages),
+            ("locks_lent", self.locks_lent),
+            ("locks_passed", self.locks_passed),
             ("full_drops", self.full_drops),
         ]
     }
@@ -139,6 +148,7 @@ pub struct Member {
     checks: Checks,
     mail: Mail,
     kept: Kept,
+    deputy: Deputy,
     reply: Option<Message>,
     value: u64,
     /// Noted stores to units that are not here bring none.
@@ -166,6 +176,7 @@ impl Member {
             checks: Checks::new(me, nodes),
             mail: Mail::new(nodes),
             kept: Kept::new(nodes, units as usize * UNIT_BYTES),
+            deputy: Deputy::new(nodes),
             reply: None,
             value: 0,
             writes_absent: false,
@@ -178,6 +189,7 @@ impl Member {
         let (fetches, fetched_units) = self.fetches.counts();
         let (difference_records, difference_bytes) = self.stores.counts();
         let updates = self.stores.updates.counts();
+        let (locks_lent, locks_passed) = self.deputy.counts();
         Counters {
             fetches,
             fetched_units,
@@ -189,13 +201,21 @@ impl Member {
             updates_taken: updates.applied_records,
             updates_unused: updates.unused_runs,
             messages: self.mail.messages(),
+            locks_lent,
+            locks_passed,
             ..self.counters
         }
     }
 
-    /// Gives who waits for a lock that is kept here: the lock, who holds it, who waits.
-    pub fn visit_queues(&self, visit: impl FnMut(u64, usize, usize)) {
-        self.kept.visit_queues(visit);
+    /// Gives who waits for locks that are kept here, or lent to this node, and who has them.
+    pub fn visit_queues(&self, mut visit: impl FnMut(Place)) {
+        self.kept.visit_queues(&mut visit);
+        self.deputy.visit_queues(&mut visit);
+    }
+
+    /// From now on the ranks of this node hand locks over without their keepers. Each rank of the job does so.
+    pub fn pass_locks(&mut self) {
+        self.deputy.begin(self.pages.mates());
     }
 
     /// Number of this rank.
@@ -284,12 +304,12 @@ impl Member {
 
     /// The program wants a lock.
     pub fn begin_lock(&mut self, lock: u64) {
-        self.begin_request(self.keeper_of(lock), Call::Lock { lock });
+        self.begin_request(self.deputy.asked_for(lock), Call::Lock { lock });
     }
 
     /// The program gives a lock back.
     pub fn begin_unlock(&mut self, lock: u64) {
-        self.begin_release(self.keeper_of(lock), Call::Unlock { lock }, false);
+        self.begin_release(self.deputy.asked_for(lock), Call::Unlock { lock }, false);
     }
 
     /// The program has come to a barrier of so many nodes.
@@ -596,7 +616,17 @@ impl Member {
             self.reply = Some(Message { call, time, parts: Vec::new() });
             return;
         }
-        match keeper::apply(&mut self.kept, from, call, &time, &self.known) {
+        let is_kept = match call {
+            Call::Lock { lock } | Call::Unlock { lock } => self.keeper_of(lock) == self.me,
+            Call::Lend { .. } | Call::Recall { .. } => false,
+            _ => true,
+        };
+        let messages = if is_kept {
+            keeper::apply(&mut self.kept, from, call, &time, &self.known)
+        } else {
+            self.deputy.apply(from, call, &time, &self.known, &mut self.mail)
+        };
+        match messages {
             Ok(grants) => grants.into_iter().for_each(|(to, message)| self.post(to, message)),
             Err(violation) => self.checks.violate(violation),
         }

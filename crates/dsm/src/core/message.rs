@@ -118,6 +118,28 @@ pub enum Call {
     },
     /// A node comes to nothing more: its process has ended.
     End,
+    /// A deputy wants a lock for the ranks of its node.
+    Borrow {
+        /// Which one.
+        lock: u64,
+    },
+    /// It gets it.
+    Lend {
+        /// Which one.
+        lock: u64,
+        /// Others wait behind its node.
+        is_wanted: bool,
+    },
+    /// Others wait for a lock that a deputy has.
+    Recall {
+        /// Which one.
+        lock: u64,
+    },
+    /// A deputy gives a lock back.
+    Return {
+        /// Which one.
+        lock: u64,
+    },
     /// The answer to each call that waits.
     Grant {
         /// Thing asked for.
@@ -151,6 +173,10 @@ impl Message {
             Call::Grant { value } => (8, [*value, 0], ""),
             Call::Touch { offset } => (9, [*offset, 0], ""),
             Call::End => (10, [0, 0], ""),
+            Call::Borrow { lock } => (11, [*lock, 0], ""),
+            Call::Lend { lock, is_wanted } => (12, [*lock, u64::from(*is_wanted)], ""),
+            Call::Recall { lock } => (13, [*lock, 0], ""),
+            Call::Return { lock } => (14, [*lock, 0], ""),
         };
         let mut bytes = vec![kind, 0, 0, 0, 0, 0, 0, 0];
         numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
@@ -199,6 +225,10 @@ impl Message {
             8 => Call::Grant { value: first },
             9 => Call::Touch { offset: first },
             10 => Call::End,
+            11 => Call::Borrow { lock: first },
+            12 => Call::Lend { lock: first, is_wanted: second != 0 },
+            13 => Call::Recall { lock: first },
+            14 => Call::Return { lock: first },
             _ => return None,
         };
         Some(Message { call, time: VectorTime::from_entries(entries), parts })
@@ -480,7 +510,7 @@ mod tests {
             let mut bytes = vec![0; random.below(80) as usize];
             random.fill(&mut bytes);
             if let Some(first) = bytes.first_mut() {
-                *first %= 10;
+                *first %= 15;
             }
             let _ = Message::decode(&bytes, 2, 100);
             let _ = decode_differences(&bytes, 100, |unit, at, bytes| {

@@ -86,6 +86,11 @@ impl Pages {
         self.placement.homes()
     }
 
+    /// Ranks of this node.
+    pub fn mates(&self) -> Vec<usize> {
+        self.placement.mates()
+    }
+
     /// Whether this rank is the home of a unit.
     pub fn is_home(&self, unit: u32) -> bool {
         self.placement.is_home(unit)

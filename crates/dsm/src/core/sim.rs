@@ -90,6 +90,12 @@ pub(crate) enum Mutation {
     LeftBehindFetch,
     /// A node that asks for something counts as one that has sent the notices of all it has seen.
     SeenTakenForTold,
+    /// A lock goes to the next rank of the node without the time of who has released it (D9).
+    PassedWithoutTime,
+    /// A node keeps a lock that others wait for.
+    RecallIgnored,
+    /// A lock comes back from a node without the notices of those who had it there.
+    ReturnedWithoutNotices,
 }
 
 thread_local! {
@@ -103,7 +109,7 @@ pub(crate) fn is_left_out(rule: Mutation) -> bool {
 }
 
 /// Mutations that random programs find; [`updates`] has the others.
-const MUTATIONS: [Mutation; 26] = [
+const MUTATIONS: [Mutation; 29] = [
     Mutation::RecordBeforeApplied,
     Mutation::WholeWords,
     Mutation::WholeUnits,
@@ -130,6 +136,9 @@ const MUTATIONS: [Mutation; 26] = [
     Mutation::HomeTwinStale,
     Mutation::UpdateDroppedInFetch,
     Mutation::SeenTakenForTold,
+    Mutation::PassedWithoutTime,
+    Mutation::RecallIgnored,
+    Mutation::ReturnedWithoutNotices,
 ];
 
 /// Bytes of the longest record: a page goes in many pieces.
@@ -142,6 +151,11 @@ const CHECKED: u64 = 2;
 const STALL_STEPS: u64 = 3000;
 /// Steps of a simulation: a program that needs more waits for ever.
 const STEPS_MAX: u64 = 2_000_000;
+
+/// Whether the ranks of a node hand locks over among themselves.
+fn passes_locks(seed: u64) -> bool {
+    !(seed / 5).is_multiple_of(3)
+}
 
 /// The memory of a rank.
 struct Memory {
@@ -393,6 +407,9 @@ impl World {
             if seed % 4 == CHECKED {
                 member.check();
             }
+            if passes_locks(seed) {
+                member.pass_locks();
+            }
             let place = member.kept().blocks().allocate(fixed_bytes as u64, Attributes::default(), "fixed");
             assert_eq!(place, Ok(0), "the heap begins behind the fixed bytes");
             let channels = (0..count).map(|_| Channel::default()).collect();
@@ -604,6 +621,8 @@ fn dsm_simulation_exercises_each_part_of_the_protocol() {
             sum.absent_stores += counters.absent_stores;
             sum.update_records += counters.update_records;
             sum.updates_taken += counters.updates_taken;
+            sum.locks_lent += counters.locks_lent;
+            sum.locks_passed += counters.locks_passed;
         }
     }
     assert!(sum.fetched_units > sum.fetches, "no run of units was fetched at once: {sum:?}");
@@ -618,6 +637,8 @@ fn dsm_simulation_exercises_each_part_of_the_protocol() {
         sum.absent_stores,
         sum.update_records,
         sum.updates_taken,
+        sum.locks_lent,
+        sum.locks_passed,
     ];
     assert!(least.iter().all(|count| *count > 100), "{sum:?}");
 }

@@ -17,11 +17,70 @@ pub struct Granted {
     pub seen: VectorTime,
 }
 
+/// A node that wants a lock: for its program, or as the deputy of its ranks ([`super::token`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// The node.
+    pub granted: Granted,
+    /// The ranks of its node hand the lock over among themselves.
+    pub is_deputy: bool,
+}
+
+/// Steps that follow from a request for a lock, or from its return.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handover {
+    /// The node that gets the lock.
+    pub to: Option<Asker>,
+    /// Time that it is to see.
+    pub time: VectorTime,
+    /// Others wait behind it.
+    pub is_wanted: bool,
+    /// The deputy that has it, when it is to give it back.
+    pub recalled: Option<usize>,
+}
+
+/// A place in the queue for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The lock.
+    pub lock: u64,
+    /// The rank that has it, or one that knows more.
+    pub holder: usize,
+    /// The rank that waits.
+    pub asker: usize,
+    /// The holder is a keeper or deputy with a queue of its own, in which the node of this place waits.
+    pub is_deputy: bool,
+}
+
 #[derive(Debug)]
 struct Lock {
-    holder: Option<usize>,
-    queue: VecDeque<Granted>,
+    holder: Option<Holder>,
+    queue: VecDeque<Asker>,
     time: VectorTime,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    node: usize,
+    is_deputy: bool,
+    is_recalled: bool,
+}
+
+impl Lock {
+    /// Gives the lock to the first in the queue, if it is free; else a deputy that has it is asked, once.
+    fn hand_over(&mut self) -> Handover {
+        let to = if self.holder.is_none() { self.queue.pop_front() } else { None };
+        let is_wanted = !self.queue.is_empty();
+        if let Some(Asker { granted, is_deputy }) = &to {
+            self.holder = Some(Holder { node: granted.node, is_deputy: *is_deputy, is_recalled: is_wanted });
+        }
+        let holder = self.holder.as_mut().filter(|holder| holder.is_deputy && is_wanted && !holder.is_recalled);
+        let recalled = holder.map(|holder| {
+            holder.is_recalled = true;
+            holder.node
+        });
+        Handover { to, time: self.time.clone(), is_wanted, recalled }
+    }
 }
 
 #[derive(Debug)]
@@ -73,44 +132,45 @@ impl Kept {
     ///
     /// # Errors
     /// When it has it.
-    pub fn lock(&mut self, lock: u64, asker: Granted) -> Result<Grants, Violation> {
+    pub fn lock(&mut self, lock: u64, asker: Asker) -> Result<Handover, Violation> {
         let nodes = self.nodes;
         let kept = self.locks.entry(lock).or_insert_with(|| Lock {
             holder: None,
             queue: VecDeque::new(),
             time: VectorTime::zero(nodes),
         });
-        if kept.holder == Some(asker.node) {
-            return Err(Violation::HeldAlready { lock, node: asker.node });
+        let node = asker.granted.node;
+        if kept.holder.is_some_and(|holder| holder.node == node) {
+            return Err(Violation::HeldAlready { lock, node });
         }
-        if kept.holder.is_some() {
-            kept.queue.push_back(asker);
-            return Ok((Vec::new(), kept.time.clone()));
-        }
-        kept.holder = Some(asker.node);
-        Ok((vec![asker], kept.time.clone()))
+        kept.queue.push_back(asker);
+        Ok(kept.hand_over())
     }
 
     /// A node gives a lock back, with its time.
     ///
     /// # Errors
     /// When it does not have it.
-    pub fn unlock(&mut self, lock: u64, node: usize, time: &VectorTime) -> Result<Grants, Violation> {
+    pub fn unlock(&mut self, lock: u64, node: usize, time: &VectorTime) -> Result<Handover, Violation> {
         let holder = self.locks.get(&lock).and_then(|kept| kept.holder);
-        let Some(kept) = self.locks.get_mut(&lock).filter(|_| holder == Some(node)) else {
-            return Err(Violation::NotHeld { lock, node, holder });
+        let is_held = |holder: Holder| holder.node == node;
+        let Some(kept) = self.locks.get_mut(&lock).filter(|_| holder.is_some_and(is_held)) else {
+            return Err(match holder {
+                Some(Holder { is_deputy: true, .. }) => Violation::NotHeldHere { lock, node },
+                _ => Violation::NotHeld { lock, node, holder: holder.map(|holder| holder.node) },
+            });
         };
         kept.time.join(time);
-        let next = kept.queue.pop_front();
-        kept.holder = next.as_ref().map(|next| next.node);
-        Ok((next.into_iter().collect(), kept.time.clone()))
+        kept.holder = None;
+        Ok(kept.hand_over())
     }
 
-    /// Gives who waits for a lock: the lock, who holds it, who waits.
-    pub fn visit_queues(&self, mut visit: impl FnMut(u64, usize, usize)) {
-        for (lock, kept) in &self.locks {
-            let Some(holder) = kept.holder else { continue };
-            kept.queue.iter().for_each(|asker| visit(*lock, holder, asker.node));
+    /// Gives who waits for a lock, and who has it.
+    pub fn visit_queues(&self, visit: &mut impl FnMut(Place)) {
+        for (&lock, kept) in &self.locks {
+            let Some(Holder { node: holder, is_deputy, .. }) = kept.holder else { continue };
+            let place = |asker: &Asker| Place { lock, holder, asker: asker.granted.node, is_deputy };
+            kept.queue.iter().for_each(|asker| visit(place(asker)));
         }
     }
 
@@ -236,19 +296,45 @@ mod tests {
         grants.0.iter().map(|granted| granted.node).collect()
     }
 
+    fn wants(node: usize, is_deputy: bool) -> Asker {
+        Asker { granted: asker(node), is_deputy }
+    }
+
+    fn given(handover: &Handover) -> Option<usize> {
+        handover.to.as_ref().map(|to| to.granted.node)
+    }
+
     #[test]
     fn lock_goes_to_those_who_wait_in_order() {
         let mut kept = Kept::new(3, 0);
-        assert_eq!(nodes(&kept.lock(7, asker(1)).unwrap()), [1]);
-        assert_eq!(nodes(&kept.lock(7, asker(0)).unwrap()), [0_usize; 0]);
-        assert_eq!(nodes(&kept.lock(7, asker(2)).unwrap()), [0_usize; 0]);
-        assert_eq!(kept.lock(7, asker(1)), Err(Violation::HeldAlready { lock: 7, node: 1 }));
+        assert_eq!(given(&kept.lock(7, wants(1, false)).unwrap()), Some(1));
+        assert_eq!(given(&kept.lock(7, wants(0, false)).unwrap()), None);
+        assert_eq!(given(&kept.lock(7, wants(2, false)).unwrap()), None);
+        let wrong = Err(Violation::HeldAlready { lock: 7, node: 1 });
+        assert_eq!(kept.lock(7, wants(1, false)), wrong);
         let time = VectorTime::from_entries(vec![0, 4, 0]);
-        let (granted, seen) = kept.unlock(7, 1, &time).unwrap();
-        assert_eq!((granted[0].node, seen), (0, time.clone()));
+        let handover = kept.unlock(7, 1, &time).unwrap();
+        assert_eq!((given(&handover), handover.time), (Some(0), time.clone()));
         let wrong = kept.unlock(7, 1, &time);
         assert_eq!(wrong, Err(Violation::NotHeld { lock: 7, node: 1, holder: Some(0) }));
         assert_eq!(kept.unlock(8, 1, &time), Err(Violation::NotHeld { lock: 8, node: 1, holder: None }));
+    }
+
+    #[test]
+    fn lock_that_is_lent_is_recalled_once_when_others_wait() {
+        let mut kept = Kept::new(3, 0);
+        let lent = kept.lock(7, wants(1, true)).unwrap();
+        assert_eq!((given(&lent), lent.is_wanted, lent.recalled), (Some(1), false, None));
+        assert_eq!(kept.lock(7, wants(0, false)).unwrap().recalled, Some(1));
+        assert_eq!(kept.lock(7, wants(2, true)).unwrap().recalled, None, "it has been asked");
+        let time = VectorTime::zero(3);
+        assert_eq!(kept.unlock(7, 0, &time), Err(Violation::NotHeldHere { lock: 7, node: 0 }));
+        let next = kept.unlock(7, 1, &time).unwrap();
+        assert_eq!((given(&next), next.recalled), (Some(0), None), "who is no deputy gives it back anyway");
+        let next = kept.lock(7, wants(1, true)).unwrap();
+        assert_eq!((given(&next), next.recalled), (None, None));
+        let next = kept.unlock(7, 0, &time).unwrap();
+        assert_eq!((given(&next), next.is_wanted, next.recalled), (Some(2), true, None), "Lend says it");
     }
 
     #[test]

@@ -35,6 +35,14 @@ pub enum Violation {
         /// The rank that has it.
         holder: Option<usize>,
     },
+    /// UNLOCK by a rank where no rank of its node holds it.
+    #[error("rank {node} gives back lock {lock}, which no rank of its node holds")]
+    NotHeldHere {
+        /// Which lock.
+        lock: u64,
+        /// The rank that gave it back.
+        node: usize,
+    },
     /// LOCK by the rank that holds it.
     #[error("rank {node} asks for lock {lock}, which it holds already: it would wait for ever")]
     HeldAlready {

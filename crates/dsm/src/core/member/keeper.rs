@@ -4,7 +4,7 @@
 use super::knowledge::Knowledge;
 use crate::core::interval::Part;
 use crate::core::message::{Call, Message};
-use crate::core::sync::{Granted, Grants, Kept};
+use crate::core::sync::{Asker, Granted, Handover, Kept};
 use crate::core::time::VectorTime;
 use crate::core::violation::Violation;
 
@@ -20,9 +20,20 @@ pub(super) fn apply(
     let asker = || Granted { node: from, seen: time.clone() };
     let mut value = 0;
     let grants = match call {
-        Call::Grant { .. } => unreachable!("a grant asks for nothing"),
-        Call::Lock { lock } => kept.lock(lock, asker())?,
-        Call::Unlock { lock } => kept.unlock(lock, from, time)?,
+        Call::Grant { .. } | Call::Lend { .. } | Call::Recall { .. } => {
+            unreachable!("an answer asks for nothing")
+        }
+        Call::Lock { lock } => {
+            let asker = Asker { granted: asker(), is_deputy: false };
+            return Ok(handed(lock, kept.lock(lock, asker)?, known));
+        }
+        Call::Borrow { lock } => {
+            let asker = Asker { granted: asker(), is_deputy: true };
+            return Ok(handed(lock, kept.lock(lock, asker)?, known));
+        }
+        Call::Unlock { lock } | Call::Return { lock } => {
+            return Ok(handed(lock, kept.unlock(lock, from, time)?, known));
+        }
         Call::Arrive { barrier, count } => kept.arrive(barrier, count, asker())?,
         Call::Set { flag } => kept.set(flag, time),
         Call::Clear { flag } => {
@@ -50,28 +61,38 @@ pub(super) fn apply(
             return Ok(Vec::new());
         }
     };
-    Ok(messages(grants, value, known))
+    let (granted, time) = grants;
+    Ok(granted.into_iter().map(|granted| answer(granted, Call::Grant { value }, &time, known)).collect())
 }
 
-fn messages((granted, time): Grants, value: u64, known: &Knowledge) -> Vec<(usize, Message)> {
-    let message = |Granted { node, seen }: Granted| {
-        let mut upto = time.clone();
-        if mutated!(GrantWithoutTime) {
-            upto = seen.clone();
-        }
-        let mut parts = if node == known.me() { Vec::new() } else { known.since(&seen, &upto) };
-        if mutated!(OwnNoticesAlone) {
-            parts.retain(|part: &Part| part.node == known.me());
-            (0..time.entries().len())
-                .filter(|other| *other != known.me())
-                .for_each(|other| upto.set(other, seen.of(other)));
-        }
-        // The time of a grant is one of which the keeper has the notices, so that its receiver need not send
-        // them again. What the receiver has seen by others the keeper may never have heard of.
-        if mutated!(SeenTakenForTold) {
-            upto.join(&seen);
-        }
-        (node, Message { call: Call::Grant { value }, time: upto, parts })
-    };
-    granted.into_iter().map(message).collect()
+/// Messages by which a lock changes hands.
+fn handed(lock: u64, handover: Handover, known: &Knowledge) -> Vec<(usize, Message)> {
+    let Handover { to, time, is_wanted, recalled } = handover;
+    let call = |is_deputy| if is_deputy { Call::Lend { lock, is_wanted } } else { Call::Grant { value: 0 } };
+    let given = to.map(|to| answer(to.granted, call(to.is_deputy), &time, known));
+    let zero = VectorTime::zero(time.entries().len());
+    let message = Message { call: Call::Recall { lock }, time: zero, parts: Vec::new() };
+    given.into_iter().chain(recalled.map(|deputy| (deputy, message))).collect()
+}
+
+/// The answer to a node that is to see a time, with the notices that it lacks.
+pub(super) fn answer(granted: Granted, call: Call, time: &VectorTime, known: &Knowledge) -> (usize, Message) {
+    let Granted { node, seen } = granted;
+    let mut upto = time.clone();
+    if mutated!(GrantWithoutTime) {
+        upto = seen.clone();
+    }
+    let mut parts = if node == known.me() { Vec::new() } else { known.since(&seen, &upto) };
+    if mutated!(OwnNoticesAlone) {
+        parts.retain(|part: &Part| part.node == known.me());
+        (0..time.entries().len())
+            .filter(|other| *other != known.me())
+            .for_each(|other| upto.set(other, seen.of(other)));
+    }
+    // The time of a grant is one of which the keeper has the notices, so that its receiver need not send
+    // them again. What the receiver has seen by others the keeper may never have heard of.
+    if mutated!(SeenTakenForTold) {
+        upto.join(&seen);
+    }
+    (node, Message { call, time: upto, parts })
 }
