@@ -7,6 +7,7 @@ mod ends;
 mod forms;
 mod handover;
 mod library;
+mod migration;
 mod nests;
 mod rcop;
 mod udsm;
@@ -420,15 +421,17 @@ fn dsm_refuses_what_it_cannot_start() {
     let expected = "TUTTI_DSM_COPIES=few is no size";
     assert!(!ran.status.success() && ran.stderr.matches(expected).count() == 1, "{ran}");
     let mut command = program("mpiexec");
-    command.env("TUTTI_DSM_COMBINE", "no").args(["-n", "2"]).arg(&compiled);
-    let ran = run(&mut command, LIMIT);
-    let expected = "TUTTI_DSM_COMBINE=no is neither on nor off";
-    assert!(!ran.status.success() && ran.stderr.matches(expected).count() == 1, "{ran}");
-    let mut command = program("mpiexec");
     command.env("TUTTI_DSM_BACKEND", "fast").args(["-n", "2"]).arg(&compiled);
     let ran = run(&mut command, LIMIT);
     let expected = "TUTTI_DSM_BACKEND=fast is neither userfaultfd nor mprotect";
     assert!(!ran.status.success() && ran.stderr.matches(expected).count() == 1, "{ran}");
+    for switch in ["TUTTI_DSM_COMBINE", "TUTTI_DSM_HANDOVER", "TUTTI_DSM_MIGRATE"] {
+        let mut command = program("mpiexec");
+        command.env(switch, "no").args(["-n", "2"]).arg(&compiled);
+        let ran = run(&mut command, LIMIT);
+        let expected = format!("{switch}=no is neither on nor off");
+        assert!(!ran.status.success() && ran.stderr.matches(&expected).count() == 1, "{ran}");
+    }
 }
 
 #[test]

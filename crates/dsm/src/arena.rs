@@ -19,6 +19,7 @@ use crate::permissions::{Backend, Permissions};
 use crate::sites::Sites;
 use crate::states::{ABSENT, OPENED, States};
 use crate::{failure, maps, note, os, sites};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Where the arena begins, on all ranks. Free under AddressSanitizer and valgrind.
@@ -27,13 +28,32 @@ pub const BASE: usize = 0x2000_0000_0000;
 /// Twins after whose use their memory is given back.
 const TWINS_KEPT: usize = 4096;
 
+/// Shows frames of this rank alone where those of its node were.
+pub trait OwnFrames: std::fmt::Debug {
+    /// Units of the application's view are those of this rank.
+    ///
+    /// # Errors
+    /// When the kernel has no room for another mapping.
+    fn show(&self, run: Run) -> std::io::Result<()>;
+}
+
 /// Frames that the ranks of a node share.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Shared {
     /// The address of their system's view.
     pub system: usize,
     /// Says whose they are.
     pub placement: Placement,
+    /// The way to frames of one's own in their place, and the units that have such.
+    pub own: Box<dyn OwnFrames>,
+    /// See above.
+    pub parted: BTreeSet<u32>,
+}
+
+impl Shared {
+    fn has(&self, unit: u32) -> bool {
+        self.placement.is_here(unit) && !self.parted.contains(&unit)
+    }
 }
 
 /// The arena of this rank.
@@ -110,7 +130,7 @@ impl Arena {
         let offset = unit as usize * UNIT_BYTES + offset;
         assert!(offset < self.bytes, "byte {offset} of an arena of {}", self.bytes);
         match &self.shared {
-            Some(shared) if shared.placement.is_here(unit) => shared.system + offset,
+            Some(shared) if shared.has(unit) => shared.system + offset,
             _ => self.system + offset,
         }
     }
@@ -169,6 +189,21 @@ impl Frames for Arena {
 
     fn drop_notes(&mut self, unit: u32) {
         note::drop_unit(unit);
+    }
+
+    fn part(&mut self, unit: u32, _rank: usize) {
+        let Arena { shared: Some(shared), permissions, .. } = self else { return };
+        shared.parted.insert(unit);
+        let run = Run::of(unit);
+        let show = |permissions: &mut dyn Permissions| {
+            shared.own.show(run).and_then(|()| permissions.close_mapped(run))
+        };
+        // As for rights: one mapping for all where there is no room.
+        let shown = show(&mut **permissions)
+            .or_else(|_| permissions.close().and_then(|()| show(&mut **permissions)));
+        if let Err(error) = shown {
+            failure::end(format_args!("a page of shared memory cannot be mapped: {error}"));
+        }
     }
 
     fn forget(&mut self, unit: u32) {

@@ -319,6 +319,9 @@ pub(crate) fn register(
     if wishes.passes_locks {
         member.pass_locks();
     }
+    if wishes.moves_homes {
+        member.move_homes();
+    }
     member.hide_absent(&mut arena);
     nap::prepare();
     service_state::open();

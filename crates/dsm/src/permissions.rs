@@ -55,6 +55,12 @@ pub trait Permissions: Debug + Send {
     /// When the kernel does not.
     fn close(&mut self) -> io::Result<()>;
 
+    /// Takes all rights on pages away that have been mapped anew, and that nobody has touched since.
+    ///
+    /// # Errors
+    /// When the kernel has no room for it.
+    fn close_mapped(&mut self, run: Run) -> io::Result<()>;
+
     /// From now on the program may do this with the pages, and no more. The one that the program has just
     /// touched it may use so at once, if it is among them; others may fault once more, and so may this one
     /// where the kernel had dropped its entry. Set a second time it may be used.
@@ -89,6 +95,10 @@ impl Permissions for Mprotect {
 
     fn close(&mut self) -> io::Result<()> {
         self.set(Run { first: 0, count: self.units }, None, Access::None)
+    }
+
+    fn close_mapped(&mut self, run: Run) -> io::Result<()> {
+        self.set(run, None, Access::None)
     }
 
     fn set(&mut self, run: Run, _touched: Option<u32>, access: Access) -> io::Result<()> {

@@ -31,12 +31,16 @@ pub(crate) fn show_to_kernel(view: usize) {
     VIEW.store(view, Relaxed);
 }
 
+/// The view that calls get addresses of, where it is not the program's.
+pub(crate) fn view_of_kernel() -> Option<usize> {
+    Some(VIEW.load(Relaxed)).filter(|view| *view != 0)
+}
+
 /// The address by which the kernel is to reach bytes of the program. What is in part shared memory it will
 /// refuse.
 fn address_of(address: usize, bytes: usize) -> usize {
-    let view = VIEW.load(Relaxed);
-    match shared(address, bytes) {
-        Some(range) if view != 0 && range.len() == bytes => view + (address - BASE),
+    match (view_of_kernel(), shared(address, bytes)) {
+        (Some(view), Some(range)) if range.len() == bytes => view + (address - BASE),
         _ => address,
     }
 }

@@ -34,6 +34,9 @@ pub const COMBINE_VARIABLE: &str = "TUTTI_DSM_COMBINE";
 /// Variable that has all ranks ask the keepers for locks, to see what handing them over inside nodes brings.
 pub const HANDOVER_VARIABLE: &str = "TUTTI_DSM_HANDOVER";
 
+/// Variable that keeps homes where the address says, to see what moving them brings.
+pub const MIGRATE_VARIABLE: &str = "TUTTI_DSM_MIGRATE";
+
 /// Variable that says which stores go to all copies in place of notices.
 pub const UPDATE_VARIABLE: &str = "TUTTI_DSM_UPDATE";
 
@@ -75,6 +78,8 @@ pub struct Wishes {
     pub combines: bool,
     /// Ranks of a node hand locks over without their keepers.
     pub passes_locks: bool,
+    /// The home of a page moves to the only rank that writes it.
+    pub moves_homes: bool,
     /// Stores to pages that are not here bring no page: all loads of the program are checked.
     pub writes_absent: bool,
     /// How accesses are noticed; none: as is fastest.
@@ -82,12 +87,14 @@ pub struct Wishes {
 }
 
 /// Variables that all ranks have to agree on.
-pub const WAYS: [&str; 3] = [UPDATE_VARIABLE, CHECK_VARIABLE, HANDOVER_VARIABLE];
+pub const WAYS: [&str; 4] = [UPDATE_VARIABLE, CHECK_VARIABLE, HANDOVER_VARIABLE, MIGRATE_VARIABLE];
 
 impl Wishes {
     /// The ways of the protocol, as a number: the same at all ranks.
     pub fn ways(&self) -> u64 {
-        self.updates as u64 | u64::from(self.is_checked) << 8 | u64::from(self.passes_locks) << 9
+        let switches = [self.is_checked, self.passes_locks, self.moves_homes];
+        let bits = switches.into_iter().enumerate().map(|(place, is_on)| u64::from(is_on) << (8 + place));
+        bits.fold(self.updates as u64, |ways, bit| ways | bit)
     }
 }
 
@@ -119,6 +126,7 @@ pub fn wishes() -> Result<Wishes, String> {
         updates,
         combines: is_on(COMBINE_VARIABLE)?,
         passes_locks: is_on(HANDOVER_VARIABLE)?,
+        moves_homes: is_on(MIGRATE_VARIABLE)?,
         writes_absent: false,
         backend,
     })

@@ -12,6 +12,7 @@
 //! | one node | one range that all ranks map | words in it ([`crate::node`]) |
 //! | several nodes | frames of each rank for copies; those of a node's homes, which its ranks share | the protocol |
 
+use std::collections::BTreeSet;
 use std::ptr::NonNull;
 
 use tutti_mpi::abi::*;
@@ -21,9 +22,9 @@ use tutti_runtime::log;
 use tutti_runtime::rank::{self, LOCK};
 use tutti_shm::arena::Range;
 
-use crate::arena::{Arena, BASE, Shared};
+use crate::arena::{Arena, BASE, OwnFrames, Shared};
 use crate::core::blocks::Blocks;
-use crate::core::unit::{Placement, UNIT_BYTES};
+use crate::core::unit::{Placement, Run, UNIT_BYTES};
 use crate::heap::Heap;
 use crate::mates::{self, Mail};
 use crate::node::{WORDS_BYTES, Words};
@@ -365,10 +366,12 @@ fn begin_protocol(
         address
     };
     let system = map(view.range);
-    let shared = view
-        .shared
-        .as_ref()
-        .map(|(range, placement)| Shared { system: map(*range), placement: placement.clone() });
+    let shared = view.shared.as_ref().map(|(range, placement)| Shared {
+        system: map(*range),
+        placement: placement.clone(),
+        own: Box::new(Own { job: job.clone(), range: view.range }),
+        parted: BTreeSet::new(),
+    });
     let mail = shared.as_ref().map(|shared| Mail::new(shared.system + bytes, job, mates_of(job)));
     let has_mail = mail.is_some();
     let signal = permissions.backend().signal();
@@ -459,15 +462,37 @@ fn mates_of(job: &Job) -> Vec<usize> {
     (0..job.ranks()).filter(|rank| job.node_of(*rank) == here).collect()
 }
 
+/// Frames of this rank alone.
+#[derive(Debug)]
+struct Own {
+    job: Job,
+    range: Range,
+}
+
+impl OwnFrames for Own {
+    fn show(&self, run: Run) -> std::io::Result<()> {
+        for view in [Some(BASE), present::view_of_kernel()].into_iter().flatten() {
+            show_units(&self.job, self.range, run, view)?;
+            os::advise_view(view + run.first as usize * UNIT_BYTES, run.count as usize * UNIT_BYTES)?;
+        }
+        Ok(())
+    }
+}
+
+/// Units of a view of the arena are those of such frames.
+fn show_units(job: &Job, frames: Range, run: Run, view: usize) -> std::io::Result<()> {
+    let (offset, bytes) = (run.first as u64 * UNIT_BYTES as u64, run.count as u64 * UNIT_BYTES as u64);
+    let at = std::ptr::with_exposed_provenance_mut(view + offset as usize);
+    let range = Range { offset: frames.offset + offset, bytes };
+    // SAFETY: as for the arena as a whole, of which this is a part.
+    unsafe { job.map_over(range, NonNull::new(at).expect("an address")) }
+}
+
 /// Units that have their home on this node are those frames that all ranks of the node see.
 fn show_shared(running: &Running, address: usize) -> std::io::Result<()> {
     let Some((frames, placement)) = &running.view.shared else { return Ok(()) };
     for run in placement.runs_here((running.view.bytes / UNIT_BYTES) as u32) {
-        let (offset, bytes) = (run.first as u64 * UNIT_BYTES as u64, run.count as u64 * UNIT_BYTES as u64);
-        let range = Range { offset: frames.offset + offset, bytes };
-        let at = std::ptr::with_exposed_provenance_mut(address + offset as usize);
-        // SAFETY: as for the arena as a whole, of which this is a part.
-        unsafe { running.job.map_over(range, NonNull::new(at).expect("an address")) }?;
+        show_units(&running.job, *frames, run, address)?;
     }
     Ok(())
 }

@@ -77,6 +77,16 @@ impl Log {
         origin.intervals.get(place as usize).map(Vec::as_slice)
     }
 
+    /// Gives the units of the intervals of a node behind `from` up to `upto`, run by run. False: some are
+    /// forgotten, or not known.
+    pub fn visit(&self, node: usize, from: u32, upto: u32, mut visit: impl FnMut(Run)) -> bool {
+        (from + 1..=upto).all(|number| {
+            let runs = self.units(node, number);
+            runs.into_iter().flatten().for_each(|run| visit(*run));
+            runs.is_some()
+        })
+    }
+
     /// Intervals that a node lacks that has seen `from` and is to see `upto`.
     pub fn since(&self, from: &VectorTime, upto: &VectorTime) -> Vec<Part> {
         let mut parts = Vec::new();

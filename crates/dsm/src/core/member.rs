@@ -16,6 +16,7 @@
 //! | `updates` | stores on their way from a home to copies |
 //! | `copies` | copies that take memory, when that is limited |
 //! | `checks` | races and stores without notes, when they are looked for; the first violation |
+//! | `moves` | homes that move to the only writer |
 //! | `mail` | messages to and from other nodes |
 //! | `keeper` | what messages change of that which this node keeps |
 //! | `deputy` | locks that other nodes keep, while the ranks of this node hand them over |
@@ -31,6 +32,7 @@ mod frames;
 mod keeper;
 mod knowledge;
 mod mail;
+mod moves;
 mod port;
 mod stores;
 mod task;
@@ -53,6 +55,7 @@ use deputy::Deputy;
 use fetch::{Answers, Fetches};
 use knowledge::Knowledge;
 use mail::{Mail, NotOurs};
+use moves::Moves;
 use stores::{Flush, Stores};
 use task::{Request, Task};
 use updates::Updates;
@@ -102,11 +105,13 @@ pub struct Counters {
     pub locks_lent: u64,
     /// Locks that this deputy has given to a rank of its node without asking their keeper.
     pub locks_passed: u64,
+    /// Units whose home has moved here.
+    pub homes_moved: u64,
 }
 
 impl Counters {
     /// The counts with their names, as they are printed.
-    pub fn named(&self) -> [(&'static str, u64); 21] {
+    pub fn named(&self) -> [(&'static str, u64); 22] {
         [
             ("noted_stores", self.noted_stores),
             ("unnoted_stores", self.unnoted_stores),
@@ -128,6 +133,7 @@ impl Counters {
             ("messages", self.messages),
             ("locks_lent", self.locks_lent),
             ("locks_passed", self.locks_passed),
+            ("homes_moved", self.homes_moved),
             ("full_drops", self.full_drops),
         ]
     }
@@ -149,6 +155,7 @@ pub struct Member {
     mail: Mail,
     kept: Kept,
     deputy: Deputy,
+    moves: Moves,
     reply: Option<Message>,
     value: u64,
     /// Noted stores to units that are not here bring none.
@@ -177,6 +184,7 @@ impl Member {
             mail: Mail::new(nodes),
             kept: Kept::new(nodes, units as usize * UNIT_BYTES),
             deputy: Deputy::new(nodes),
+            moves: Moves::new(me),
             reply: None,
             value: 0,
             writes_absent: false,
@@ -203,6 +211,7 @@ impl Member {
             messages: self.mail.messages(),
             locks_lent,
             locks_passed,
+            homes_moved: self.moves.count(),
             ..self.counters
         }
     }
@@ -213,9 +222,15 @@ impl Member {
         self.deputy.visit_queues(&mut visit);
     }
 
-    /// From now on the ranks of this node hand locks over without their keepers. Each rank of the job does so.
+    /// From now on the ranks of this node hand locks over without their keepers. Each rank of the job does
+    /// so.
     pub fn pass_locks(&mut self) {
         self.deputy.begin(self.pages.mates());
+    }
+
+    /// From now on the home of a unit moves to the only rank that writes it. Each rank of the job does so.
+    pub fn move_homes(&mut self) {
+        self.moves.begin();
     }
 
     /// Number of this rank.
@@ -347,7 +362,7 @@ impl Member {
         let flush = Flush::new(pages.pending().iter().filter(hit).copied().collect(), pages);
         // It is as if others had written, and nobody else is to be heard of.
         let (call, time) = (Call::Grant { value: 0 }, self.known.seen().clone());
-        let grant = Message { call, time, parts: Vec::new() };
+        let grant = Message::new(call, time);
         self.begin(Task::Acquire { flush, drops: units, grant, is_full: false });
     }
 
@@ -370,7 +385,7 @@ impl Member {
     pub fn begin_end(&mut self) {
         for keeper in 0..self.nodes {
             let time = self.known.seen().clone();
-            self.post(keeper, Message { call: Call::End, time, parts: Vec::new() });
+            self.post(keeper, Message::new(Call::End, time));
         }
     }
 
@@ -382,7 +397,7 @@ impl Member {
                 Task::Idle => return true,
                 Task::Fault { .. } => self.advance_fault(port, frames),
                 Task::Release { .. } => self.advance_release(port, frames),
-                Task::Await { .. } => self.advance_await(),
+                Task::Await { .. } => self.advance_await(frames),
                 Task::Acquire { .. } => self.advance_acquire(port, frames),
             };
             if !is_through {
@@ -444,7 +459,7 @@ impl Member {
     fn begin_request(&mut self, keeper: usize, call: Call) {
         self.begin(Task::Await { keeper, asked: Asked::of(&call), is_full: false });
         let time = self.known.seen().clone();
-        self.post(keeper, Message { call, time, parts: Vec::new() });
+        self.post(keeper, Message::new(call, time));
     }
 
     /// A call that releases, and perhaps acquires then.
@@ -523,10 +538,11 @@ impl Member {
         let (told, seen) = (self.mail.told(keeper), self.known.seen().clone());
         let parts = if keeper == self.me { Vec::new() } else { self.known.since(told, &seen) };
         told.join(&seen);
+        let moves = if is_full { self.moves.wish(&self.known, &mut self.pages) } else { Vec::new() };
         if is_answered {
             self.task = Task::Await { keeper, asked: Asked::of(&call), is_full };
         }
-        self.post(keeper, Message { call, time: seen, parts });
+        self.post(keeper, Message { call, time: seen, parts, moves });
         true
     }
 
@@ -564,14 +580,21 @@ impl Member {
         }
     }
 
-    fn advance_await(&mut self) -> bool {
+    fn advance_await(&mut self, frames: &mut impl Frames) -> bool {
         let Some(grant) = self.reply.take() else { return false };
         let Task::Await { is_full, .. } = self.task else { return false };
-        let pages = &self.pages;
-        let drops = self.known.stale(&grant.time, pages).unwrap_or_else(|| {
+        let mut drops = self.known.stale(&grant.time, &self.pages).unwrap_or_else(|| {
             self.counters.full_drops += 1;
-            pages.copies()
+            self.pages.copies()
         });
+        if is_full {
+            // A home that goes keeps a copy of which no notice is to come, so they are dropped by the homes
+            // before; one that comes is dropped by none.
+            let Member { moves, known, pages, copies, .. } = self;
+            moves.end_round(&grant, known, pages, copies, frames);
+            drops.retain(|unit| !pages.is_here(*unit));
+        }
+        let pages = &self.pages;
         let hit = |unit: &&u32| drops.binary_search(unit).is_ok();
         let flush = Flush::new(pages.pending().iter().filter(hit).copied().collect(), pages);
         self.task = Task::Acquire { flush, drops, grant, is_full };
@@ -606,25 +629,25 @@ impl Member {
         true
     }
 
-    fn handle_message(&mut self, from: usize, message: Message) {
-        let Message { call, time, parts } = message;
+    fn handle_message(&mut self, from: usize, mut message: Message) {
+        let parts = std::mem::take(&mut message.parts);
         if from != self.me {
             self.known.merge(parts);
         }
-        if let Call::Grant { .. } = call {
-            self.mail.told(from).join(&time);
-            self.reply = Some(Message { call, time, parts: Vec::new() });
+        if let Call::Grant { .. } = message.call {
+            self.mail.told(from).join(&message.time);
+            self.reply = Some(message);
             return;
         }
-        let is_kept = match call {
+        let is_kept = match message.call {
             Call::Lock { lock } | Call::Unlock { lock } => self.keeper_of(lock) == self.me,
             Call::Lend { .. } | Call::Recall { .. } => false,
             _ => true,
         };
         let messages = if is_kept {
-            keeper::apply(&mut self.kept, from, call, &time, &self.known)
+            keeper::apply(&mut self.kept, from, message, &self.known)
         } else {
-            self.deputy.apply(from, call, &time, &self.known, &mut self.mail)
+            self.deputy.apply(from, message.call, &message.time, &self.known, &mut self.mail)
         };
         match messages {
             Ok(grants) => grants.into_iter().for_each(|(to, message)| self.post(to, message)),

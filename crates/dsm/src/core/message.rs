@@ -11,14 +11,14 @@
 //! | MESSAGE | kind 1, last 1, zero 2; a piece of a message |
 //!
 //! A message has any length and goes in pieces: kind 1, zero 7, two numbers 8 each, the vector time, the
-//! parts of the log that its receiver lacks, and text.
+//! parts of the log that its receiver lacks, moves of homes, and text.
 
 use std::ops::Range;
 
 use super::blocks::{Attributes, PageSize, Protocol};
 use super::interval::Part;
 use super::time::VectorTime;
-use super::unit::{Run, UNIT_BYTES};
+use super::unit::{Move, Run, UNIT_BYTES};
 
 /// The kinds of our records.
 pub const KINDS: Range<u8> = 0x50..0x58;
@@ -123,7 +123,7 @@ pub enum Call {
         /// Which one.
         lock: u64,
     },
-    /// It gets it.
+    /// The lock goes to a deputy.
     Lend {
         /// Which one.
         lock: u64,
@@ -156,9 +156,16 @@ pub struct Message {
     pub time: VectorTime,
     /// Intervals that the receiver lacks.
     pub parts: Vec<Part>,
+    /// Units of which the sender wants to be the home, or whose home moves.
+    pub moves: Vec<Move>,
 }
 
 impl Message {
+    /// A call without notices.
+    pub fn new(call: Call, time: VectorTime) -> Self {
+        Message { call, time, parts: Vec::new(), moves: Vec::new() }
+    }
+
     /// The message as bytes.
     pub fn encode(&self) -> Vec<u8> {
         let (kind, numbers, text): (u8, [u64; 2], &str) = match &self.call {
@@ -190,6 +197,9 @@ impl Message {
                 runs.iter().flat_map(|run| [run.first, run.count]).for_each(&mut put);
             }
         }
+        put(self.moves.len() as u32);
+        let numbers = |one: &Move| [one.run.first, one.run.count, one.rank as u32];
+        self.moves.iter().flat_map(numbers).for_each(&mut put);
         bytes.extend(text.as_bytes());
         bytes
     }
@@ -212,6 +222,11 @@ impl Message {
             let is_right = node < nodes && number > 0 && number.checked_add(count).is_some();
             parts.push(is_right.then_some(Part { node, first: number, intervals })?);
         }
+        let mut moves = Vec::new();
+        for _ in 0..reader.number()? {
+            let (run, rank) = (reader.run(units)?, reader.number()? as usize);
+            moves.push((rank < nodes).then_some(Move { run, rank })?);
+        }
         let text = std::str::from_utf8(reader.bytes).ok()?.to_owned();
         let call = match kind {
             0 => Call::Lock { lock: first },
@@ -231,7 +246,7 @@ impl Message {
             14 => Call::Return { lock: first },
             _ => return None,
         };
-        Some(Message { call, time: VectorTime::from_entries(entries), parts })
+        Some(Message { call, time: VectorTime::from_entries(entries), parts, moves })
     }
 }
 
@@ -496,6 +511,7 @@ mod tests {
             call: Call::Allocate { bytes: 99, attributes: attributes_of(3), site },
             time,
             parts: vec![part],
+            moves: vec![Move { run: Run { first: 2, count: 2 }, rank: 1 }],
         };
         let bytes = message.encode();
         assert_eq!(Message::decode(&bytes, 2, 5), Some(message));

@@ -8,6 +8,8 @@
 //!   '----notice----------'                              v
 //!   '--------------------------------------------- WRITTEN (named in the notice of the interval)
 //! home on this node: always PRESENT, never TWINNED or NOTED: what others send is stored into it
+//! home that moves (all ranks have met): where it was the unit is a PRESENT copy. Until a rank has heard that
+//! its wish is granted the unit is WISHED, and served
 //! stores that go to all copies: a copy is ABSENT at first, so that its home hears of it; no notice drops it.
 //!                          At the home the unit is TWINNED or NOTED as a copy is
 //!
@@ -42,6 +44,9 @@ const EVICTED: u16 = 256;
 /// Part of a large page.
 const LARGE: u16 = 512;
 
+/// Copy of which this rank wants to be the home; a barrier says whether it is.
+const WISHED: u16 = 1024;
+
 /// Way in which the program stores to a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
@@ -59,6 +64,10 @@ pub struct Pages {
     flags: Vec<u16>,
     /// Copies that have a twin or notes.
     pending: Vec<u32>,
+    /// How many of them, from the first on, have a twin or get one at their next store.
+    rearmed: usize,
+    /// Copies that have nothing but stores.
+    blinds: usize,
     /// Units that this interval has written.
     written: Vec<u32>,
 }
@@ -72,6 +81,8 @@ impl Pages {
             flags: (0..units).map(flag).collect(),
             placement,
             pending: Vec::with_capacity(units as usize),
+            rearmed: 0,
+            blinds: 0,
             written: Vec::with_capacity(units as usize),
         }
     }
@@ -81,9 +92,49 @@ impl Pages {
         self.flags.len() as u32
     }
 
-    /// Where the homes are.
+    /// Where the homes are at first.
     pub fn homes(&self) -> Homes {
         self.placement.homes()
+    }
+
+    /// The home of a unit.
+    pub fn home_of(&self, unit: u32) -> usize {
+        self.placement.home_of(unit)
+    }
+
+    /// Whether this rank may become the home of a unit: it has a copy with all that its home has.
+    pub fn may_come(&self, unit: u32) -> bool {
+        let is_whole = self.is_present(unit) && !self.is_blind(unit) || mutated!(AbsentMoved);
+        is_whole && !self.is_here(unit) && !self.is_updated(unit)
+    }
+
+    /// Notes that this rank wants to be the home of a unit, or has heard whether it is.
+    pub fn note_wished(&mut self, unit: u32, is_wished: bool) {
+        let flags = &mut self.flags[unit as usize];
+        *flags = if is_wished { *flags | WISHED } else { *flags & !WISHED };
+    }
+
+    /// Whether this rank answers for a unit: it is the home, or others have heard before it that it is. Only
+    /// they ask a rank for what it has wished.
+    pub fn is_served(&self, unit: u32) -> bool {
+        let is_wished = self.flags[unit as usize] & WISHED != 0 && !mutated!(EarlyRequestRefused);
+        self.is_home(unit) || is_wished
+    }
+
+    /// The home of a unit is another rank. All stores to it are there and here: all ranks have met. Where it
+    /// was the unit is a copy; where its frame was shared it is absent. Whether it was shared here.
+    pub fn move_home(&mut self, unit: u32, rank: usize) -> bool {
+        let (was_home, was_shared) = (self.is_home(unit), self.placement.is_shared(unit));
+        let flags = &mut self.flags[unit as usize];
+        assert!(*flags & (TWINNED | NOTED | BLIND | WRITTEN) == 0, "stores to unit {unit} would be lost");
+        *flags &= !(EVICTED | RESIDENT | REARMED);
+        if was_shared && !mutated!(PartedPresent) {
+            *flags &= !PRESENT;
+        } else if was_home {
+            *flags |= PRESENT;
+        }
+        self.placement.move_to(unit, rank);
+        was_shared
     }
 
     /// Ranks of this node.
@@ -163,8 +214,9 @@ impl Pages {
 
     /// A copy has come.
     pub fn note_fetched(&mut self, unit: u32) {
+        self.end_blind(unit);
         let flags = &mut self.flags[unit as usize];
-        *flags = *flags & !(BLIND | EVICTED) | PRESENT;
+        *flags = *flags & !EVICTED | PRESENT;
     }
 
     /// Units are part of large pages.
@@ -189,7 +241,13 @@ impl Pages {
 
     /// Stores go to a unit that is absent.
     pub fn note_blind(&mut self, unit: u32) {
+        self.blinds += usize::from(!self.is_blind(unit));
         self.flags[unit as usize] |= BLIND;
+    }
+
+    fn end_blind(&mut self, unit: u32) {
+        self.blinds -= usize::from(self.is_blind(unit));
+        self.flags[unit as usize] &= !BLIND;
     }
 
     /// Whether nothing but the noted bytes of a unit is right.
@@ -199,6 +257,9 @@ impl Pages {
 
     /// All units of which that holds.
     pub fn blind(&self) -> Vec<u32> {
+        if self.blinds == 0 {
+            return Vec::new();
+        }
         self.pending.iter().copied().filter(|unit| self.is_blind(*unit)).collect()
     }
 
@@ -248,22 +309,28 @@ impl Pages {
         &self.pending
     }
 
-    /// Copies without a twin, whose next store has to fault and to make one.
+    /// Copies without a twin, whose next store has to fault and to make one; but for those of which that was
+    /// said before.
     pub fn rearm(&mut self) -> Vec<u32> {
-        let units: Vec<u32> = self.pending.iter().copied().filter(|&unit| !self.is_twinned(unit)).collect();
+        let new = self.pending[self.rearmed..].iter().copied();
+        let units: Vec<u32> = new.filter(|&unit| !self.is_twinned(unit)).collect();
+        self.rearmed = self.pending.len();
         units.iter().for_each(|&unit| self.flags[unit as usize] |= REARMED);
         units
     }
 
     /// The stores of a copy have gone to its home.
     pub fn note_flushed(&mut self, unit: u32) {
-        self.flags[unit as usize] &= !(TWINNED | NOTED | REARMED | BLIND);
+        self.end_blind(unit);
+        self.flags[unit as usize] &= !(TWINNED | NOTED | REARMED);
     }
 
     /// Takes all copies off the list that [`Pages::note_flushed`] was called for.
     pub fn drop_flushed(&mut self) {
         let flags = &self.flags;
-        self.pending.retain(|&unit| flags[unit as usize] & (TWINNED | NOTED) != 0);
+        let is_pending = |unit: &u32| flags[*unit as usize] & (TWINNED | NOTED) != 0;
+        self.rearmed = self.pending[..self.rearmed].iter().filter(|unit| is_pending(unit)).count();
+        self.pending.retain(is_pending);
     }
 
     /// Another node has written: the copy is worth nothing.
@@ -289,6 +356,7 @@ impl Pages {
 
     /// A copy takes no memory any more.
     pub fn evict(&mut self, unit: u32) {
+        assert!(!self.is_here(unit), "a home forgets unit {unit}");
         let flags = &mut self.flags[unit as usize];
         *flags = *flags & !(PRESENT | RESIDENT) | EVICTED;
     }

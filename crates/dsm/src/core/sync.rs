@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::blocks::{Attributes, Blocks};
 use super::time::VectorTime;
+use super::unit::Move;
 use super::violation::Violation;
 
 /// A node that gets something now, and what it has seen.
@@ -74,7 +75,8 @@ impl Lock {
         if let Some(Asker { granted, is_deputy }) = &to {
             self.holder = Some(Holder { node: granted.node, is_deputy: *is_deputy, is_recalled: is_wanted });
         }
-        let holder = self.holder.as_mut().filter(|holder| holder.is_deputy && is_wanted && !holder.is_recalled);
+        let holder =
+            self.holder.as_mut().filter(|holder| holder.is_deputy && is_wanted && !holder.is_recalled);
         let recalled = holder.map(|holder| {
             holder.is_recalled = true;
             holder.node
@@ -88,6 +90,8 @@ struct Barrier {
     count: u64,
     arrived: Vec<Granted>,
     time: VectorTime,
+    /// Units of which those who have arrived want to be the home.
+    wishes: Vec<Move>,
 }
 
 #[derive(Debug)]
@@ -174,16 +178,24 @@ impl Kept {
         }
     }
 
-    /// A node comes to a barrier of `count`, with its time.
+    /// A node comes to a barrier of `count`, with its time, and the units of which it wants to be the home.
+    /// The wishes of all who have come, when all have.
     ///
     /// # Errors
     /// When others have another count.
-    pub fn arrive(&mut self, barrier: u64, count: u64, asker: Granted) -> Result<Grants, Violation> {
+    pub fn arrive(
+        &mut self,
+        barrier: u64,
+        count: u64,
+        asker: Granted,
+        wishes: Vec<Move>,
+    ) -> Result<(Grants, Vec<Move>), Violation> {
         let nodes = self.nodes;
         let kept = self.barriers.entry(barrier).or_insert_with(|| Barrier {
             count,
             arrived: Vec::new(),
             time: VectorTime::zero(nodes),
+            wishes: Vec::new(),
         });
         if kept.arrived.is_empty() {
             kept.count = count;
@@ -193,9 +205,11 @@ impl Kept {
         }
         kept.time.join(&asker.seen);
         kept.arrived.push(asker);
+        kept.wishes.extend(wishes);
         let is_full = kept.arrived.len() as u64 == count;
         let leaving = if is_full { std::mem::take(&mut kept.arrived) } else { Vec::new() };
-        let grants = (leaving, kept.time.clone());
+        let wishes = if is_full { std::mem::take(&mut kept.wishes) } else { Vec::new() };
+        let grants = ((leaving, kept.time.clone()), wishes);
         self.find_deserted()?;
         Ok(grants)
     }
@@ -296,6 +310,10 @@ mod tests {
         grants.0.iter().map(|granted| granted.node).collect()
     }
 
+    fn left(kept: &mut Kept, barrier: u64, count: u64, node: usize) -> Vec<usize> {
+        nodes(&kept.arrive(barrier, count, asker(node), Vec::new()).unwrap().0)
+    }
+
     fn wants(node: usize, is_deputy: bool) -> Asker {
         Asker { granted: asker(node), is_deputy }
     }
@@ -340,24 +358,24 @@ mod tests {
     #[test]
     fn barrier_lets_all_go_when_the_last_has_come() {
         let mut kept = Kept::new(3, 0);
-        assert_eq!(nodes(&kept.arrive(1, 2, asker(2)).unwrap()), [0_usize; 0]);
-        let wrong = kept.arrive(1, 3, asker(0));
+        assert_eq!(left(&mut kept, 1, 2, 2), [0_usize; 0]);
+        let wrong = kept.arrive(1, 3, asker(0), Vec::new());
         assert_eq!(wrong, Err(Violation::BarrierCount { barrier: 1, node: 0, found: 3, expected: 2 }));
-        assert_eq!(nodes(&kept.arrive(1, 2, asker(0)).unwrap()), [2, 0]);
-        assert_eq!(nodes(&kept.arrive(1, 1, asker(1)).unwrap()), [1], "a round has a count of its own");
+        assert_eq!(left(&mut kept, 1, 2, 0), [2, 0]);
+        assert_eq!(left(&mut kept, 1, 1, 1), [1], "a round has a count of its own");
     }
 
     #[test]
     fn barrier_is_deserted_when_too_few_are_left_to_come() {
         let mut kept = Kept::new(3, 0);
-        assert_eq!(nodes(&kept.arrive(1, 2, asker(0)).unwrap()), [0_usize; 0]);
+        assert_eq!(left(&mut kept, 1, 2, 0), [0_usize; 0]);
         assert_eq!(kept.end(), Ok(()), "two are left");
-        assert_eq!(nodes(&kept.arrive(1, 2, asker(1)).unwrap()), [0, 1]);
+        assert_eq!(left(&mut kept, 1, 2, 1), [0, 1]);
         assert_eq!(kept.end(), Ok(()), "nobody waits");
         let deserted = Violation::Deserted { barrier: 1, node: 1, count: 2, ended: 2, nodes: 3 };
-        assert_eq!(kept.arrive(1, 2, asker(1)), Err(deserted));
+        assert_eq!(kept.arrive(1, 2, asker(1), Vec::new()), Err(deserted));
         let mut kept = Kept::new(3, 0);
-        assert_eq!(nodes(&kept.arrive(4, 3, asker(1)).unwrap()), [0_usize; 0]);
+        assert_eq!(left(&mut kept, 4, 3, 1), [0_usize; 0]);
         let deserted = Violation::Deserted { barrier: 4, node: 1, count: 3, ended: 1, nodes: 3 };
         assert_eq!(kept.end(), Err(deserted));
     }

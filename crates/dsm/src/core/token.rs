@@ -144,9 +144,7 @@ impl Token {
         let mut steps = Vec::new();
         while self.holder.is_none() {
             match &mut self.state {
-                State::Here { is_wanted: true, passes }
-                    if self.queue.is_empty() || *passes >= PASSES_MAX =>
-                {
+                State::Here { is_wanted: true, passes } if self.queue.is_empty() || *passes >= PASSES_MAX => {
                     self.state = State::Away;
                     steps.push(Step::Return(self.time.clone()));
                 }

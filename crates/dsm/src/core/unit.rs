@@ -1,5 +1,7 @@
 //! Units of coherence: pages of the arena, numbered from its first byte on.
 
+use std::collections::BTreeMap;
+
 /// Bytes of a unit.
 pub const UNIT_BYTES: usize = 4096;
 
@@ -53,10 +55,32 @@ pub fn runs_of(units: &mut Vec<u32>) -> Vec<Run> {
     runs
 }
 
+/// Units whose home moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The units.
+    pub run: Run,
+    /// Rank that is their home then.
+    pub rank: usize,
+}
+
+/// Moves of units, in ascending order, as few as say it.
+pub fn moves_of(homes: &BTreeMap<u32, usize>) -> Vec<Move> {
+    let mut moves: Vec<Move> = Vec::new();
+    for (&unit, &rank) in homes {
+        match moves.last_mut() {
+            Some(last) if last.run.end() == unit && last.rank == rank => last.run.count += 1,
+            _ => moves.push(Move { run: Run::of(unit), rank }),
+        }
+    }
+    moves
+}
+
 /// Pieces of the arena: before this unit they have so many. They grow, so that a large arena has few.
 const PIECES: [(u32, u32); 3] = [(1 << 15, HOME_UNITS), (1 << 21, 1 << 9), (u32::MAX, 1 << 16)];
 
-/// Which rank is the home of a unit: a function of the address alone. Homes go round, piece by piece.
+/// Rank that is the home of a unit at first: a function of the address alone. Homes go round, piece by
+/// piece.
 #[derive(Clone, Copy, Debug)]
 pub struct Homes {
     ranks: u32,
@@ -69,7 +93,7 @@ impl Homes {
         Homes { ranks: ranks as u32 }
     }
 
-    /// The home of a unit.
+    /// The home of a unit at first.
     pub fn of(self, unit: u32) -> usize {
         (unit / piece_units(unit) % self.ranks) as usize
     }
@@ -90,7 +114,8 @@ fn piece_units(unit: u32) -> u32 {
     PIECES.iter().find(|(end, _)| unit < *end).map_or(HOME_UNITS, |(_, units)| *units)
 }
 
-/// Homes as one rank sees them: its own, and those of its node, whose frames the ranks of the node share.
+/// Homes as one rank sees them: its own, and those of its node, whose frames the ranks of the node share. A
+/// home that has moved has its unit in a frame of its own.
 #[derive(Clone, Debug)]
 pub struct Placement {
     homes: Homes,
@@ -99,12 +124,15 @@ pub struct Placement {
     me: usize,
     /// Stores to units from this one on go to all copies. Each rank has copies of its own of these.
     updated_from: u32,
+    /// Units whose home has moved, and to which rank.
+    moved: BTreeMap<u32, usize>,
 }
 
 impl Placement {
     /// Rank `me` of so many as `nodes` names nodes.
     pub fn new(me: usize, nodes: &[usize]) -> Self {
-        Placement { homes: Homes::new(nodes.len()), nodes: nodes.to_vec(), me, updated_from: u32::MAX }
+        let (homes, moved) = (Homes::new(nodes.len()), BTreeMap::new());
+        Placement { homes, nodes: nodes.to_vec(), me, updated_from: u32::MAX, moved }
     }
 
     /// The same where stores to units from one on go to all copies, in place of notices.
@@ -127,9 +155,27 @@ impl Placement {
         Placement::new(self.me, &(0..self.nodes.len()).collect::<Vec<_>>())
     }
 
-    /// Homes of all units.
+    /// Homes of all units at first.
     pub fn homes(&self) -> Homes {
         self.homes
+    }
+
+    /// The home of a unit.
+    pub fn home_of(&self, unit: u32) -> usize {
+        self.moved.get(&unit).copied().unwrap_or_else(|| self.homes.of(unit))
+    }
+
+    /// Whether ranks of this node share the frame of a unit.
+    pub fn is_shared(&self, unit: u32) -> bool {
+        self.is_here(unit)
+            && !self.moved.contains_key(&unit)
+            && !self.is_updated(unit)
+            && self.mates().len() > 1
+    }
+
+    /// The home of a unit is another rank.
+    pub fn move_to(&mut self, unit: u32, rank: usize) {
+        self.moved.insert(unit, rank);
     }
 
     /// Nodes of the ranks.
@@ -144,12 +190,15 @@ impl Placement {
 
     /// Whether this rank is the home of a unit.
     pub fn is_home(&self, unit: u32) -> bool {
-        self.homes.of(unit) == self.me
+        self.home_of(unit) == self.me
     }
 
     /// Whether the frame of the home of a unit is the one of this rank: the home is on this node, and the
     /// ranks of the node share it.
     pub fn is_here(&self, unit: u32) -> bool {
+        if let Some(&home) = self.moved.get(&unit) {
+            return home == self.me;
+        }
         let home = self.homes.of(unit);
         home == self.me || (self.nodes[home] == self.nodes[self.me] && !self.is_updated(unit))
     }
@@ -194,6 +243,26 @@ mod tests {
         assert_eq!(of, [0, 1, 2, 0, 1]);
         assert_eq!(homes.of(HOME_UNITS - 1), 0);
         assert_eq!(homes.end_of(3), HOME_UNITS);
+    }
+
+    #[test]
+    fn unit_home_that_moves_shares_no_frame() {
+        let mut placement = Placement::new(1, &[0, 1, 1, 2]);
+        let [first, shared, alone] = [0, HOME_UNITS, 3 * HOME_UNITS];
+        assert!(placement.is_shared(shared) && !placement.is_shared(first));
+        placement.move_to(first, 1);
+        placement.move_to(alone, 2);
+        assert!(!placement.is_shared(first), "a frame of this rank alone");
+        placement.move_to(shared, 3);
+        placement.move_to(shared, 1);
+        assert!(placement.is_home(shared) && !placement.is_shared(shared), "so it stays when it comes back");
+        assert!(placement.is_home(first) && placement.is_here(first) && !placement.is_home(first + 1));
+        assert!(placement.home_of(alone) == 2 && !placement.is_here(alone), "a frame of its mate alone");
+        let homes = [(3, 1), (4, 1), (5, 2), (7, 2)].into_iter().collect();
+        let moves = moves_of(&homes);
+        let named: Vec<(u32, u32, usize)> =
+            moves.iter().map(|one| (one.run.first, one.run.count, one.rank)).collect();
+        assert_eq!(named, [(3, 2, 1), (5, 1, 2), (7, 1, 2)]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::sites::Costs;
 use crate::{nap, note};
 
 /// Number of counts of a rank.
-pub(crate) const COUNTS: usize = 31;
+pub(crate) const COUNTS: usize = 32;
 /// Counts of a rank, in the order of their names (`crate::statistics`).
 pub(crate) type All = [u64; COUNTS];
 

@@ -187,6 +187,23 @@ fn permissions_are_closed_again_after_use() {
 }
 
 #[test]
+fn permissions_of_a_page_that_is_mapped_anew_are_closed() {
+    each(|mut memory| {
+        memory.touch(3, Access::Write);
+        // The first page of the other file takes its place.
+        let place = std::ptr::with_exposed_provenance_mut(memory.address(3));
+        map_file(place, 1, libc::MAP_FIXED, memory.files[1]);
+        memory.permissions.close_mapped(Run::of(3)).expect("rights are taken away");
+        assert_eq!(memory.found(3), Access::None, "{:?}", memory.permissions);
+        memory.touch(3, Access::Read);
+        assert_eq!(memory.load(3), Some(1 + SECOND as u8));
+        assert_eq!(memory.found(3), Access::Read, "{:?}", memory.permissions);
+        memory.touch(3, Access::Write);
+        assert_eq!(memory.found(3), Access::Write, "{:?}", memory.permissions);
+    });
+}
+
+#[test]
 fn permissions_show_what_the_library_has_stored_behind_the_program() {
     each(|mut memory| {
         for unit in [3, SECOND + 1] {

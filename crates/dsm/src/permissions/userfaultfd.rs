@@ -77,6 +77,14 @@ impl Userfaultfd {
         Run { first, count: rights.iter().take_while(|kept| **kept == right).count() as u32 }
     }
 
+    /// Accesses to units of a new mapping fault from now on.
+    fn guard(&mut self, run: Run) -> io::Result<()> {
+        let (address, bytes) = (self.address(run.first), run.count as usize * UNIT_BYTES);
+        self.calls += 2;
+        let guarded = self.faults.register(address, bytes).and_then(|()| take(address, bytes));
+        guarded.map_err(|error| named(error, self.descriptor()))
+    }
+
     fn take(&mut self, run: Run) -> io::Result<()> {
         self.calls += 1;
         take(self.address(run.first), run.count as usize * UNIT_BYTES)?;
@@ -186,11 +194,14 @@ impl Permissions for Userfaultfd {
     }
 
     fn close(&mut self) -> io::Result<()> {
-        let bytes = self.rights.len() * UNIT_BYTES;
-        self.calls += 2;
-        let closed = self.faults.register(self.base, bytes).and_then(|()| take(self.base, bytes));
-        closed.map_err(|error| named(error, self.descriptor()))?;
+        self.guard(Run { first: 0, count: self.rights.len() as u32 })?;
         os::forget(self.rights.as_ptr().addr(), self.rights.len());
+        Ok(())
+    }
+
+    fn close_mapped(&mut self, run: Run) -> io::Result<()> {
+        self.guard(run)?;
+        self.note(run, NONE);
         Ok(())
     }
 

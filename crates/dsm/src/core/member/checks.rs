@@ -89,7 +89,7 @@ impl Checks {
             updates.begin(from);
         }
         message::decode_differences(rest, pages.units(), |unit, offset, bytes| {
-            if !pages.is_home(unit) {
+            if !pages.is_served(unit) {
                 is_home = false;
                 return;
             }

@@ -28,6 +28,18 @@ impl Copies {
         self.evicted_units
     }
 
+    /// A unit that had its home here is a copy.
+    pub(super) fn take_in(&mut self, unit: u32, pages: &mut Pages) {
+        if self.limit.is_some() && pages.note_resident(unit) {
+            self.resident.push_back(unit);
+        }
+    }
+
+    /// A copy has become the unit itself.
+    pub(super) fn let_go(&mut self, unit: u32) {
+        self.resident.retain(|resident| *resident != unit);
+    }
+
     /// Units take memory; clean copies that have had it longest make room.
     pub(super) fn hold(&mut self, held: Run, pages: &mut Pages, frames: &mut impl Frames) {
         let Some(limit) = self.limit else { return };
@@ -40,6 +52,9 @@ impl Copies {
         while self.resident.len() > limit && looks > 0 {
             looks -= 1;
             let Some(unit) = self.resident.pop_front() else { return };
+            if mutated!(MovedWhenWished) && pages.is_here(unit) {
+                continue;
+            }
             let is_clean = pages.is_clean(unit) || mutated!(WrittenEvicted);
             if !is_clean || held.units().contains(&unit) {
                 self.resident.push_back(unit);

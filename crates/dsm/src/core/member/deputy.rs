@@ -85,16 +85,12 @@ impl Deputy {
                     self.passed += u64::from(is_passed);
                     keeper::answer(granted, Call::Grant { value: 0 }, &time, known)
                 }
-                Step::Borrow => (keeper, request(Call::Borrow { lock }, known.seen().clone())),
+                Step::Borrow => (keeper, Message::new(Call::Borrow { lock }, known.seen().clone())),
                 Step::Return(time) => (keeper, returned(lock, keeper, time, known, mail)),
             });
         }
         Ok(messages)
     }
-}
-
-fn request(call: Call, time: VectorTime) -> Message {
-    Message { call, time, parts: Vec::new() }
 }
 
 /// A lock goes back to its keeper, with the notices that it lacks of what the ranks of this node have seen.
@@ -105,5 +101,5 @@ fn returned(lock: u64, keeper: usize, time: VectorTime, known: &Knowledge, mail:
     if mutated!(ReturnedWithoutNotices) {
         parts.clear();
     }
-    Message { call: Call::Return { lock }, time, parts }
+    Message { parts, ..Message::new(Call::Return { lock }, time) }
 }

@@ -52,7 +52,7 @@ impl Fetches {
         let run = self.predict(unit, pages);
         let fetch = self.under_way.get_or_insert(Fetch { run, is_sent: false, got_bytes: 0 });
         if !fetch.is_sent {
-            let home = pages.homes().of(unit);
+            let home = pages.home_of(unit);
             fetch.is_sent = port.try_send(home, &message::encode_fetch(fetch.run), &[]) != Sent::Full;
             self.requests += u64::from(fetch.is_sent);
         }
@@ -74,7 +74,7 @@ impl Fetches {
         frames: &mut impl Frames,
     ) -> Option<()> {
         let (first, offset, bytes) = message::decode_page(record)?;
-        let home = pages.homes().of(first.min(pages.units() - 1));
+        let home = pages.home_of(first.min(pages.units() - 1));
         let fetch = self.under_way.as_mut().filter(|fetch| fetch.run.first == first && home == from)?;
         let room = fetch.run.count as usize * UNIT_BYTES;
         if offset != fetch.got_bytes || bytes.len() > room - offset {
@@ -87,7 +87,9 @@ impl Fetches {
 
     /// Units asked for with one: a fault behind the last run asks for one of twice its length.
     fn predict(&self, unit: u32, pages: &Pages) -> Run {
-        let is_wanted = |next: u32| !pages.is_present(next) && !pages.is_blind(next);
+        let home = pages.home_of(unit);
+        let is_wanted =
+            |next: u32| !pages.is_present(next) && !pages.is_blind(next) && pages.home_of(next) == home;
         if pages.is_large(unit) {
             let around = pages.homes().large_around(unit);
             let first = (around.first..unit).rev().take_while(|&next| is_wanted(next)).last().unwrap_or(unit);
@@ -154,7 +156,7 @@ impl Answers {
     pub(super) fn handle_fetch(&mut self, from: usize, record: &[u8], pages: &Pages) -> Option<Run> {
         let run = message::decode_fetch(record, pages.units())?;
         let is_right =
-            from != self.me && run.units().all(|unit| pages.is_home(unit)) && self.by_node[from].is_none();
+            from != self.me && run.units().all(|unit| pages.is_served(unit)) && self.by_node[from].is_none();
         self.by_node[from] = Some(is_right.then_some(Answer { run, sent_bytes: 0 })?);
         Some(run)
     }

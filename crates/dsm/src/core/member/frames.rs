@@ -34,6 +34,9 @@ pub trait Frames {
     fn next_noted(&self, unit: u32, from: usize) -> Option<Range<usize>>;
     /// The notes of a unit are not needed any more.
     fn drop_notes(&mut self, unit: u32);
+    /// The home of a unit whose frame ranks of this node share moves to a rank. From now on this rank has a
+    /// frame of its own, with any content.
+    fn part(&mut self, unit: u32, rank: usize);
     /// The memory of a unit is not needed: it is absent.
     fn forget(&mut self, unit: u32);
     /// A record with so many bytes about a unit has gone to its home.

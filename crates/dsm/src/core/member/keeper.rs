@@ -2,23 +2,25 @@
 //! the grants that follow.
 
 use super::knowledge::Knowledge;
+use super::moves;
 use crate::core::interval::Part;
 use crate::core::message::{Call, Message};
 use crate::core::sync::{Asker, Granted, Handover, Kept};
 use crate::core::time::VectorTime;
 use crate::core::violation::Violation;
 
-/// Applies a message of a node that has seen `time`; the grants that follow, with the notices that each of
+/// Applies a message of a node; the grants that follow, with the notices that each of
 /// their receivers lacks.
 pub(super) fn apply(
     kept: &mut Kept,
     from: usize,
-    call: Call,
-    time: &VectorTime,
+    message: Message,
     known: &Knowledge,
 ) -> Result<Vec<(usize, Message)>, Violation> {
+    let Message { call, time, moves: wishes, .. } = message;
+    let time = &time;
     let asker = || Granted { node: from, seen: time.clone() };
-    let mut value = 0;
+    let (mut value, mut moves) = (0, Vec::new());
     let grants = match call {
         Call::Grant { .. } | Call::Lend { .. } | Call::Recall { .. } => {
             unreachable!("an answer asks for nothing")
@@ -34,7 +36,11 @@ pub(super) fn apply(
         Call::Unlock { lock } | Call::Return { lock } => {
             return Ok(handed(lock, kept.unlock(lock, from, time)?, known));
         }
-        Call::Arrive { barrier, count } => kept.arrive(barrier, count, asker())?,
+        Call::Arrive { barrier, count } => {
+            let (grants, wishes) = kept.arrive(barrier, count, asker(), wishes)?;
+            moves = moves::granted(wishes, &grants.1, known);
+            grants
+        }
         Call::Set { flag } => kept.set(flag, time),
         Call::Clear { flag } => {
             kept.clear(flag);
@@ -62,7 +68,11 @@ pub(super) fn apply(
         }
     };
     let (granted, time) = grants;
-    Ok(granted.into_iter().map(|granted| answer(granted, Call::Grant { value }, &time, known)).collect())
+    let answers = granted.into_iter().map(|granted| {
+        let (to, message) = answer(granted, Call::Grant { value }, &time, known);
+        (to, Message { moves: moves.clone(), ..message })
+    });
+    Ok(answers.collect())
 }
 
 /// Messages by which a lock changes hands.
@@ -71,7 +81,7 @@ fn handed(lock: u64, handover: Handover, known: &Knowledge) -> Vec<(usize, Messa
     let call = |is_deputy| if is_deputy { Call::Lend { lock, is_wanted } } else { Call::Grant { value: 0 } };
     let given = to.map(|to| answer(to.granted, call(to.is_deputy), &time, known));
     let zero = VectorTime::zero(time.entries().len());
-    let message = Message { call: Call::Recall { lock }, time: zero, parts: Vec::new() };
+    let message = Message::new(Call::Recall { lock }, zero);
     given.into_iter().chain(recalled.map(|deputy| (deputy, message))).collect()
 }
 
@@ -94,5 +104,5 @@ pub(super) fn answer(granted: Granted, call: Call, time: &VectorTime, known: &Kn
     if mutated!(SeenTakenForTold) {
         upto.join(&seen);
     }
-    (node, Message { call, time: upto, parts })
+    (node, Message { call, time: upto, parts, moves: Vec::new() })
 }

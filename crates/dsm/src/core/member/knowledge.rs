@@ -67,6 +67,13 @@ impl Knowledge {
         Some(drops)
     }
 
+    /// Gives each run of units that a node has written since all nodes have met, up to a time: the node, the
+    /// run. False: some notices are lacking.
+    pub(super) fn visit_since_met(&self, upto: &VectorTime, mut visit: impl FnMut(usize, Run)) -> bool {
+        let visited = |node| self.log.visit(node, self.met.of(node), upto.of(node), |run| visit(node, run));
+        (0..upto.entries().len()).all(visited)
+    }
+
     /// Stale copies are gone: this node has seen a time. When all nodes have met, what all had seen before is
     /// forgotten.
     pub(super) fn acquire(&mut self, time: &VectorTime, is_full: bool) {

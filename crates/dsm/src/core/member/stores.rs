@@ -29,7 +29,7 @@ pub(super) struct Flush {
 impl Flush {
     pub(super) fn new(mut units: Vec<u32>, pages: &Pages) -> Self {
         // Those of one home after each other: they share records.
-        units.sort_unstable_by_key(|&unit| (pages.homes().of(unit), unit));
+        units.sort_unstable_by_key(|&unit| (pages.home_of(unit), unit));
         Flush { units, next: 0, offset: 0, single: 0, single_bytes: 0 }
     }
 
@@ -104,7 +104,7 @@ impl Stores {
                 if pages.is_updated(unit) {
                     self.differences.mark_updated();
                 }
-                if !self.send(pages.homes().of(unit), port) {
+                if !self.send(pages.home_of(unit), port) {
                     return false;
                 }
                 flush.single_bytes += count;
@@ -142,7 +142,7 @@ impl Stores {
                     checks.check_pointers(first, run, frames);
                 }
             }
-            let home = pages.homes().of(first);
+            let home = pages.home_of(first);
             let (next, offset) = self.fill(flush, pages, checks.is_on().then_some(known), frames);
             if !self.differences.is_empty() {
                 if !self.send(home, port) {
@@ -169,15 +169,14 @@ impl Stores {
         frames: &impl Frames,
     ) -> (usize, usize) {
         let (mut next, mut offset) = (flush.next, flush.offset);
-        let homes = pages.homes();
-        let (first, home) = (flush.units[next], homes.of(flush.units[next]));
+        let (first, home) = (flush.units[next], pages.home_of(flush.units[next]));
         if let Some(known) = stamp {
             self.differences.begin_stamped(known.interval(), frames.site_of(first), known.seen());
         } else {
             self.differences.clear();
         }
         self.put.clear();
-        while let Some(&unit) = flush.units.get(next).filter(|unit| homes.of(**unit) == home) {
+        while let Some(&unit) = flush.units.get(next).filter(|unit| pages.home_of(**unit) == home) {
             if !self.differences.begin(unit) {
                 break;
             }
@@ -234,7 +233,7 @@ impl Stores {
             self.updates.begin(from);
         }
         message::decode_differences(record, pages.units(), |unit, offset, bytes| {
-            if pages.is_home(unit) {
+            if pages.is_served(unit) {
                 let is_twinned = pages.is_twinned(unit) && !mutated!(HomeTwinStale);
                 updates::store(unit, offset, bytes, is_twinned, frames);
                 self.updates.note_stored(from, unit, offset, bytes.len());

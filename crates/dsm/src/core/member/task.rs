@@ -79,7 +79,7 @@ impl Task {
     pub(super) fn goal(&self, pages: &Pages) -> Goal {
         match self {
             Task::Idle => Goal::Nothing,
-            Task::Fault { unit, .. } => Goal::Page { home: pages.homes().of(*unit) },
+            Task::Fault { unit, .. } => Goal::Page { home: pages.home_of(*unit) },
             Task::Release { .. } | Task::Acquire { .. } => Goal::Applied,
             Task::Await { keeper, asked, .. } => Goal::Answer { keeper: *keeper, asked: *asked },
         }

@@ -309,7 +309,7 @@ impl Updates {
         let mut is_right = true;
         let (left, mut unused_runs) = (&mut self.homes[from].left, 0);
         message::decode_differences(rest, pages.units(), |unit, offset, bytes| {
-            if pages.homes().of(unit) != from || !pages.is_updated(unit) {
+            if pages.home_of(unit) != from || !pages.is_updated(unit) {
                 is_right = false;
             } else if pages.is_present(unit) || (fetches.brings(unit) && !mutated!(UpdateDroppedInFetch)) {
                 store(unit, offset, bytes, pages.has_twin(unit) && !mutated!(UpdateBesideTwin), frames);

@@ -1,5 +1,7 @@
 //! Random programs without data races.
 
+use std::collections::BTreeMap;
+
 use tutti_testkit::random::Random;
 
 use super::super::blocks::Attributes;
@@ -14,6 +16,10 @@ const BYTES: usize = 12;
 const UNITS: u32 = 4;
 /// The first flag of each phase: they are cleared behind it.
 const FLAGS: u64 = 1000;
+/// Stores of a thousand to a unit with an owner that are not the owner's.
+const STRANGERS: u64 = 20;
+/// Loads of each node behind a barrier.
+const LOOKS: u64 = 6;
 /// Different values: few, so that a store often leaves a byte as it was.
 const VALUES: u64 = 3;
 
@@ -92,30 +98,42 @@ struct Author<'a> {
     set: Vec<u64>,
     /// Blocks that each node has taken.
     taken: Vec<usize>,
+    /// Units that one node writes, but for strangers now and then: no lock guards a part of them.
+    owners: BTreeMap<u32, usize>,
 }
 
 impl Program {
-    pub(super) fn new(random: &mut Random, nodes: usize) -> Self {
+    /// A program for so many nodes. `is_owned`: some of its units have an owner.
+    pub(super) fn new(random: &mut Random, nodes: usize, is_owned: bool) -> Self {
         let mut author = Author {
             guarded: vec![Vec::new(); LOCKS as usize],
             phased: Vec::new(),
             flags: FLAGS,
             set: Vec::new(),
             taken: vec![0; nodes],
+            owners: BTreeMap::new(),
             random,
             nodes,
         };
         for home in 0..nodes as u32 {
             for unit in 0..UNITS {
-                let first = (home * HOME_UNITS + unit) as usize * UNIT_BYTES + 36;
+                let unit = home * HOME_UNITS + unit;
+                if is_owned && author.random.chance(700) {
+                    let owner = author.random.below(nodes as u64) as usize;
+                    author.owners.insert(unit, owner);
+                }
+                let first = unit as usize * UNIT_BYTES + 36;
                 (first..first + BYTES).for_each(|address| author.assign(Place::Fixed(address)));
             }
         }
         let mut scripts = vec![Vec::new(); nodes];
-        for phase in 0..author.random.between((1, 4)) {
+        for phase in 0..author.random.between(if is_owned { (3, 5) } else { (1, 4) }) {
             author.write_phase(&mut scripts);
             for script in &mut scripts {
                 script.push(Op::Barrier { barrier: phase % 2, count: nodes as u64 });
+            }
+            if is_owned {
+                author.write_looks(&mut scripts);
             }
             author.write_clears(&mut scripts);
         }
@@ -128,7 +146,15 @@ impl Program {
 }
 
 impl Author<'_> {
+    fn owner_of(&self, place: Place) -> Option<usize> {
+        let unit = (place.address(&[]) / UNIT_BYTES) as u32;
+        self.owners.get(&unit).copied()
+    }
+
     fn assign(&mut self, place: Place) {
+        if self.owner_of(place).is_some() {
+            return self.phased.push(place);
+        }
         match self.random.below(2 * LOCKS) {
             lock if lock < LOCKS => self.guarded[lock as usize].push(place),
             _ => self.phased.push(place),
@@ -150,10 +176,13 @@ impl Author<'_> {
             .map(|place| {
                 let by = self.random.below(nodes) as usize;
                 let to = self.random.below(nodes) as usize;
-                let used = match self.random.below(6) {
-                    0..3 => Use::Written { by },
-                    3 => Use::HandedOver { by, to },
-                    _ => Use::Read,
+                let owner = self.owner_of(place).filter(|_| !self.random.chance(STRANGERS));
+                let used = match (self.random.below(6), owner) {
+                    (0..4, Some(by)) => Use::Written { by },
+                    (_, Some(_)) => Use::Read,
+                    (0..3, None) => Use::Written { by },
+                    (3, None) => Use::HandedOver { by, to },
+                    (_, None) => Use::Read,
                 };
                 (place, used)
             })
@@ -203,6 +232,14 @@ impl Author<'_> {
         }
         joined.extend(accesses.concat());
         parts.push(joined);
+    }
+
+    /// All look at what was written, right behind the barrier.
+    fn write_looks(&mut self, scripts: &mut [Vec<Op>]) {
+        for script in scripts {
+            let looks = (0..LOOKS).filter_map(|_| self.random.pick(&self.phased));
+            script.extend(looks.map(|place| Op::Load { place }));
+        }
     }
 
     /// Flags that are set are cleared by anybody, and all meet: from the next phase on they are used again.
