@@ -24,8 +24,8 @@ const FIELDS_MAX: usize = 8;
 const NAMED_MAX: usize = 10;
 const PROCESS: [(&str, &str); 2] = [("mpi::process", "Guard"), ("mpi::process", "Process")];
 
-/// The exceptions: `MEASURE TYPE NUMBER`. Numbers only go down, and no line is added, unless the measure finds
-/// more than before.
+/// The exceptions: `MEASURE TYPE NUMBER`. Numbers only go down, and no line is added, unless the measure
+/// finds more than before.
 const EXCEPTIONS: &str = include_str!("owners.txt");
 
 /// A type of the workspace: `crate::module::Name`, the crate by its folder.

@@ -40,7 +40,8 @@ mod worker;
 
 pub(crate) use clock::now_ns;
 pub use command::{
-    Command, ContextDone, Filling, GangSettings, LocalRanks, NodeResources, ServedJob, ServedReport, SwitchEvent,
+    Command, ContextDone, Filling, GangSettings, LocalRanks, NodeResources, ServedJob, ServedReport,
+    SwitchEvent,
 };
 pub use mailbox::{Outbox, Served};
 pub(crate) use switch_links::LABEL;

@@ -199,8 +199,8 @@ impl Frames for Arena {
             shared.own.show(run).and_then(|()| permissions.close_mapped(run))
         };
         // As for rights: one mapping for all where there is no room.
-        let shown = show(&mut **permissions)
-            .or_else(|_| permissions.close().and_then(|()| show(&mut **permissions)));
+        let shown =
+            show(&mut **permissions).or_else(|_| permissions.close().and_then(|()| show(&mut **permissions)));
         if let Err(error) = shown {
             failure::end(format_args!("a page of shared memory cannot be mapped: {error}"));
         }
@@ -252,10 +252,13 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
+    /// Rights that were set: of which units, the one that was touched, and which.
+    type Set = (Run, Option<u32>, Access);
+
     /// Permissions of a kernel that has no room for another mapping once.
     #[derive(Debug)]
     struct Full {
-        calls: Arc<Mutex<Vec<(Run, Option<u32>, Access)>>>,
+        calls: Arc<Mutex<Vec<Set>>>,
     }
 
     /// All units of the arena, as they are closed.
@@ -268,6 +271,10 @@ mod tests {
 
         fn close(&mut self) -> std::io::Result<()> {
             self.set(ALL, None, Access::None)
+        }
+
+        fn close_mapped(&mut self, run: Run) -> std::io::Result<()> {
+            self.set(run, None, Access::None)
         }
 
         fn set(&mut self, run: Run, touched: Option<u32>, access: Access) -> std::io::Result<()> {

@@ -9,8 +9,8 @@
 //!   Thawed --------------------------> Freezing --------------------------> Frozen --.
 //!     ^                                                                      |       | reports FROZEN
 //!     '----------------------------------------------------------------------'       v
-//!        in the row; nobody who shares a slot is thawed (strict: they are frozen, and RUN of this
-//! generation has come)
+//!        in the row; nobody who shares a slot is thawed (strict: they are frozen, and RUN
+//!        of this generation has come)
 //! ```
 //!
 //! - **Overlapped**: forward to the children, freeze A, thaw B. Once the freezer has been written to, no rank
@@ -18,10 +18,9 @@
 //!   until its freezer has said so but whoever suspends it. Where nobody comes to A's slots, or A is stopped
 //!   by signals, A's next turn waits for that word.
 //! - **Strict**: the switch is the paper's FREEZE. FROZEN of a job with several nodes is said when its
-//!   channels
-//!   are steady, too. B waits for RESTORE and RUN. What is asked of channels is waited for
-//! [`Timing::channel_ns`]
-//!   at most: then the switch goes on without, and nothing more is asked until an answer comes.
+//!   channels are steady, too. B waits for RESTORE and RUN. What is asked of channels is waited for
+//!   [`Timing::channel_ns`] at most: then the switch goes on without, and nothing more is asked until an
+//!   answer comes.
 //! - **The newest generation wins**: an older switch is never executed. A switch whose plan has not come
 //!   waits for it, or for a newer switch. A generation that was skipped makes all frozen jobs report once
 //!   more, since the node cannot know whether they should have run in it.

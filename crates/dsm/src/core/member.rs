@@ -538,7 +538,13 @@ impl Member {
         let (told, seen) = (self.mail.told(keeper), self.known.seen().clone());
         let parts = if keeper == self.me { Vec::new() } else { self.known.since(told, &seen) };
         told.join(&seen);
-        let moves = if is_full { self.moves.wish(&self.known, &mut self.pages) } else { Vec::new() };
+        let moves = if is_full { self.moves.wish(&self.known, &self.pages) } else { Vec::new() };
+        self.pages.note_wished(&moves, true);
+        if mutated!(MovedWhenWished) {
+            for unit in moves.iter().flat_map(|one| one.run.units()) {
+                self.pages.move_home(unit, self.me);
+            }
+        }
         if is_answered {
             self.task = Task::Await { keeper, asked: Asked::of(&call), is_full };
         }
@@ -591,7 +597,8 @@ impl Member {
             // A home that goes keeps a copy of which no notice is to come, so they are dropped by the homes
             // before; one that comes is dropped by none.
             let Member { moves, known, pages, copies, .. } = self;
-            moves.end_round(&grant, known, pages, copies, frames);
+            pages.note_wished(&moves.end_round(&grant, known, pages), false);
+            copies.follow(&grant.moves, self.me, pages, frames);
             drops.retain(|unit| !pages.is_here(*unit));
         }
         let pages = &self.pages;

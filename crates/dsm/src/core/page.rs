@@ -23,7 +23,7 @@
 //! Which accesses the memory permits is another matter ([`super::member::Frames::allow`]): a unit that is
 //! present may lack permission, and gets it by a fault without a message.
 
-use super::unit::{HOME_UNITS, Homes, Placement, Run};
+use super::unit::{HOME_UNITS, Homes, Move, Placement, Run};
 
 const PRESENT: u16 = 1;
 const TWINNED: u16 = 2;
@@ -108,10 +108,12 @@ impl Pages {
         is_whole && !self.is_here(unit) && !self.is_updated(unit)
     }
 
-    /// Notes that this rank wants to be the home of a unit, or has heard whether it is.
-    pub fn note_wished(&mut self, unit: u32, is_wished: bool) {
-        let flags = &mut self.flags[unit as usize];
-        *flags = if is_wished { *flags | WISHED } else { *flags & !WISHED };
+    /// Notes that this rank wants to be the home of units, or has heard whether it is.
+    pub fn note_wished(&mut self, wishes: &[Move], is_wished: bool) {
+        for unit in wishes.iter().flat_map(|one| one.run.units()) {
+            let flags = &mut self.flags[unit as usize];
+            *flags = if is_wished { *flags | WISHED } else { *flags & !WISHED };
+        }
     }
 
     /// Whether this rank answers for a unit: it is the home, or others have heard before it that it is. Only

@@ -120,8 +120,10 @@ impl Faults {
                 .and_then(|()| close(0, number - 1, 0));
             let is_held = held.is_ok();
             let _ = sender.send(held);
-            while is_held {
-                std::thread::park();
+            if is_held {
+                loop {
+                    std::thread::park();
+                }
             }
         })?;
         receiver.recv().map_err(io::Error::other)?

@@ -226,7 +226,7 @@ fn page_answers_each_question_that_can_be_read() {
         assert!(meant.uids.len().max(meant.names.len()).max(meant.states.len()) <= MEANT_MAX);
         answered += 1;
         // Each opens the database: not all of them.
-        if answered % 20 == 0 {
+        if answered.is_multiple_of(20) {
             read::jobs(scratch.path(), span, &meant, limit).expect("an answer");
             read::timeline(scratch.path(), span).expect("an answer");
         }

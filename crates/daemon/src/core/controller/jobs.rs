@@ -236,7 +236,9 @@ impl Jobs {
         }
         let (mut due, mut is_one_held) = (Vec::new(), false);
         for (id, job) in self.records.iter_mut().filter(|(_, job)| !job.is_over()) {
-            let Some(queued) = job.queued.as_mut().filter(|queued| queued.held_until_ms().is_some()) else { continue };
+            let Some(queued) = job.queued.as_mut().filter(|queued| queued.held_until_ms().is_some()) else {
+                continue;
+            };
             if !is_written(*id) {
                 is_one_held = true;
             } else if queued.poll_held(now_ms) {

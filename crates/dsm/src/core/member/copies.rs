@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::frames::{Access, Frames};
 use crate::core::page::Pages;
-use crate::core::unit::Run;
+use crate::core::unit::{Move, Run};
 
 /// Copies that take memory.
 #[derive(Debug, Default)]
@@ -28,16 +28,25 @@ impl Copies {
         self.evicted_units
     }
 
-    /// A unit that had its home here is a copy.
-    pub(super) fn take_in(&mut self, unit: u32, pages: &mut Pages) {
-        if self.limit.is_some() && pages.note_resident(unit) {
-            self.resident.push_back(unit);
+    /// Homes have moved, when all have met: a unit that had its home here is a copy, one that has come is
+    /// none. A frame that ranks of this node have shared is one of this rank alone, and absent.
+    pub(super) fn follow(&mut self, moves: &[Move], me: usize, pages: &mut Pages, frames: &mut impl Frames) {
+        for (unit, rank) in moves.iter().flat_map(|one| one.run.units().map(|unit| (unit, one.rank))) {
+            let was_home = pages.is_home(unit);
+            if was_home && mutated!(OldHomeKept) {
+                continue;
+            }
+            if pages.move_home(unit, rank) {
+                frames.part(unit, rank);
+                frames.note_absent(Run::of(unit), true);
+                frames.allow(Run::of(unit), Access::None);
+            } else if was_home && self.limit.is_some() && pages.note_resident(unit) {
+                self.resident.push_back(unit);
+            }
+            if rank == me {
+                self.resident.retain(|resident| *resident != unit);
+            }
         }
-    }
-
-    /// A copy has become the unit itself.
-    pub(super) fn let_go(&mut self, unit: u32) {
-        self.resident.retain(|resident| *resident != unit);
     }
 
     /// Units take memory; clean copies that have had it longest make room.

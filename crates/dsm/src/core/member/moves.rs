@@ -20,13 +20,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::copies::Copies;
-use super::frames::{Access, Frames};
 use super::knowledge::Knowledge;
 use crate::core::message::Message;
 use crate::core::page::Pages;
 use crate::core::time::VectorTime;
-use crate::core::unit::{Move, Run, moves_of};
+use crate::core::unit::{Move, moves_of};
 
 /// Rounds in which a rank alone writes a unit before it wishes to be its home at the end of another.
 const ROUNDS: u8 = 1;
@@ -38,7 +36,7 @@ pub(super) struct Moves {
     is_on: bool,
     /// Units of other homes that this rank alone has written, and in how many rounds since others did.
     alone: BTreeMap<u32, u8>,
-    wished: Vec<u32>,
+    wished: Vec<Move>,
     come: u64,
 }
 
@@ -58,57 +56,27 @@ impl Moves {
     }
 
     /// Wishes of this rank, which has released all that it has stored, and comes to a barrier of all.
-    pub(super) fn wish(&mut self, known: &Knowledge, pages: &mut Pages) -> Vec<Move> {
+    pub(super) fn wish(&mut self, known: &Knowledge, pages: &Pages) -> Vec<Move> {
         if !self.is_on {
             return Vec::new();
         }
         let own = self.own(known, pages);
         let is_wanted = |unit: &u32| self.alone.get(unit).is_some_and(|rounds| *rounds >= ROUNDS);
         let wanted = own.into_iter().filter(|unit| is_wanted(unit) && pages.may_come(*unit));
-        let homes: BTreeMap<u32, usize> = wanted.map(|unit| (unit, self.me)).collect();
-        self.wished = homes.keys().copied().collect();
-        self.wished.iter().for_each(|&unit| pages.note_wished(unit, true));
-        if mutated!(MovedWhenWished) {
-            for &unit in &self.wished {
-                pages.move_home(unit, self.me);
-            }
-        }
-        moves_of(&homes)
+        self.wished = moves_of(&wanted.map(|unit| (unit, self.me)).collect());
+        self.wished.clone()
     }
 
-    /// A round ends: all have met, and have this grant.
-    pub(super) fn end_round(
-        &mut self,
-        grant: &Message,
-        known: &Knowledge,
-        pages: &mut Pages,
-        copies: &mut Copies,
-        frames: &mut impl Frames,
-    ) {
-        if !self.is_on {
-            return;
+    /// A round ends: all have met, and have this grant. Gives the wishes of this rank, which are over.
+    pub(super) fn end_round(&mut self, grant: &Message, known: &Knowledge, pages: &Pages) -> Vec<Move> {
+        if self.is_on {
+            self.count_round(&grant.time, known, pages);
         }
-        self.count_round(&grant.time, known, pages);
-        self.wished.drain(..).for_each(|unit| pages.note_wished(unit, false));
-        let moved = grant.moves.iter().flat_map(|one| one.run.units().map(|unit| (unit, one.rank)));
-        for (unit, rank) in moved {
-            let was_home = pages.is_home(unit);
-            if was_home && mutated!(OldHomeKept) {
-                continue;
-            }
-            if pages.move_home(unit, rank) {
-                frames.part(unit, rank);
-                frames.note_absent(Run::of(unit), true);
-                frames.allow(Run::of(unit), Access::None);
-            } else if was_home {
-                copies.take_in(unit, pages);
-            }
-            if rank == self.me {
-                copies.let_go(unit);
-                self.alone.remove(&unit);
-                self.come += 1;
-            }
+        for one in grant.moves.iter().filter(|one| one.rank == self.me) {
+            self.come += u64::from(one.run.count);
+            self.alone.retain(|unit, _| !one.run.units().contains(unit));
         }
+        std::mem::take(&mut self.wished)
     }
 
     fn count_round(&mut self, time: &VectorTime, known: &Knowledge, pages: &Pages) {

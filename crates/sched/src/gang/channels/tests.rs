@@ -118,7 +118,7 @@ fn job_that_is_suspended_in_its_steady_test_is_said_to_be_at_once() {
     let mut node = node();
     actions(&mut node);
     let suspended = Action::Reached(A, Stage::Suspended, Generation(1));
-    assert_eq!(order(&mut node, 20, Order::Suspend(A, 1)), [suspended.clone()]);
+    assert_eq!(order(&mut node, 20, Order::Suspend(A, 1)), std::slice::from_ref(&suspended));
     node.handle_change(30, A, JobChange::Steady);
     assert_eq!(actions(&mut node), [reached(A, Stage::Frozen), suspended]);
 }
