@@ -1,12 +1,9 @@
 //! Channels of the ranks of this node while they are frozen for a strict switch: the starter is then the
-//! other
-//! half of each rank's channel, as PM's firmware is in SCore-D.
+//! other half of each rank's channel, as PM's firmware is in SCore-D.
 //!
 //! ```text
-//! begin: test   --SteadyProbe, from a rank's socket-->  starter of the other node: what has its frozen rank
-//! taken?
-//!               <--SteadyAnswer--                       steady: all flows are answered for, or it is given
-//! up
+//! begin: test   --SteadyProbe, from a rank's socket-->  starter of the other node: what has its rank taken?
+//!               <--SteadyAnswer--                       steady: all flows are answered for, or given up
 //! save          words and used FIFOs of all flows are copied
 //! end: restore  the copy is held against what is there; from here on the ranks read their sockets themselves
 //! ```
@@ -105,6 +102,12 @@ impl NetworkContext {
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Whether the test is over.
+    #[must_use]
+    pub fn is_tested(&self) -> bool {
+        self.is_reported
     }
 
     /// Since when the channels have been tested.

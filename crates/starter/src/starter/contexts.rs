@@ -68,12 +68,21 @@ impl Starter {
     pub(super) fn handle_frozen_socket(&mut self, rank: u32) {
         // One that runs reads them itself.
         if !self.is_job_frozen() {
-            return self.context = None;
+            return self.drop_context();
         }
         if let (Some(context), Some(segment)) = (&mut self.context, &self.parts.segment) {
             context.handle_readable(rank, segment);
         }
         self.handle_context_time(now_ns());
+    }
+
+    /// The ranks run: a test that is under way is over, and is answered as any other.
+    fn drop_context(&mut self) {
+        if let Some(context) = self.context.take()
+            && !context.is_tested()
+        {
+            self.put_context_done(ContextStep::Test, context.generation(), false);
+        }
     }
 
     fn save_context(&mut self) -> bool {

@@ -86,7 +86,7 @@ impl SwitchThread {
         if is_steady && !question.is_late {
             self.recorder.put(kind, id, question.asked_ns, now_ns);
         }
-        if !is_steady && !std::mem::replace(&mut job.questions().said[0], true) {
+        if !is_steady && !question.is_late && !std::mem::replace(&mut job.questions().said[0], true) {
             let why = "a node of it was late, or does not reach another";
             let text = format!("job {id}: a switch went on although its channels were not steady: {why}");
             (self.emit)(SwitchEvent::UserLine(job.user, text));
