@@ -32,9 +32,11 @@ pub(crate) fn private_place(address: u64) -> Option<Private> {
 /// The same by a list of the kernel.
 fn place_in(maps: &str, address: u64) -> Option<Private> {
     let holds = |line: &&str| {
-        let (begin, end) = line.split(' ').next().and_then(|range| range.split_once('-'))?;
+        let (range, rest) = line.split_once(' ')?;
+        let (begin, end) = range.split_once('-')?;
         let number = |text| u64::from_str_radix(text, 16).ok();
-        Some((number(begin)?..number(end)?).contains(&address))
+        // What is reserved without any right, as malloc does for threads by 64 MiB, no pointer leads to.
+        Some((number(begin)?..number(end)?).contains(&address) && !rest.starts_with("---"))
     };
     let line = maps.lines().find(|line| holds(line) == Some(true))?;
     Some(if line.ends_with("[stack]") { Private::Stack } else { Private::Other })
@@ -57,6 +59,7 @@ mod tests {
     fn maps_tell_the_stack_from_other_private_memory() {
         let maps = "00400000-00401000 r--p 00000000 08:01 7 /bin/x\n\
                     7f0000001000-7f0000003000 rw-p 00000000 00:00 0 \n\
+                    7f0000003000-7f0004000000 ---p 00000000 00:00 0 \n\
                     7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0 [stack]\n";
         let of = |address| place_in(maps, address);
         assert_eq!([of(0x7f0000001000), of(0x7ffc00000008)], [Some(Private::Other), Some(Private::Stack)]);
