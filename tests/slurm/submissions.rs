@@ -65,9 +65,15 @@ fn submissions_beside_each_other_are_each_one_job_though_the_daemon_dies() {
     let numbers: BTreeSet<u64> = std::thread::scope(|scope| {
         let submit = || {
             let submit = |_| {
-                let number = slurm.submit("--hold -o none --wrap=true");
+                let mut number = None;
+                // Between two daemons there is none to ask.
+                await_that("a daemon takes it", || {
+                    let ran = slurm.run("sbatch --parsable --hold -o none --wrap=true");
+                    number = (ran.code() == 0).then(|| ran.stdout.trim_end().parse().expect("a number"));
+                    number.is_some()
+                });
                 answered.fetch_add(1, Ordering::Relaxed);
-                number
+                number.expect("it was taken")
             };
             (0..each).map(submit).collect::<Vec<u64>>()
         };

@@ -48,6 +48,7 @@ pub fn submission(
         session: None,
         key: 0,
         script: Script::default(),
+        sending: Sending::default(),
     })
 }
 

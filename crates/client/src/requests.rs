@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tutti_os::random::fill_random;
 use tutti_os::stderr::print_line;
 use tutti_protocol::paths;
 use tutti_protocol::users::refusal::{Reason, read_answer};
@@ -20,7 +21,7 @@ pub use tutti_protocol::batch::Batch;
 pub use tutti_protocol::terms::Terms;
 pub use tutti_protocol::users::FreezeMethod;
 pub use tutti_protocol::users::{
-    Answer, Control, Host, JobRow, JobState, NodeRow, Request, Return, Script, Submit,
+    Answer, Control, Host, JobRow, JobState, NodeRow, Request, Return, Script, Sending, Submit,
 };
 pub use tutti_sched::JobId;
 
@@ -32,6 +33,8 @@ const QUERY: Duration = Duration::from_secs(11);
 /// A command that waits for a job awaits a new daemon for so long, with retries so far apart.
 const RECONNECT_MAX: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_millis(100);
+/// A command that has submitted a job awaits a new daemon for so long.
+const SUBMIT_MAX: Duration = Duration::from_secs(10);
 /// A query to a daemon that closes its connections is tried again for so long.
 const LEAVING_MAX: Duration = Duration::from_secs(2);
 
@@ -191,6 +194,55 @@ fn query(request: &Request, notify: &mut dyn FnMut(&str)) -> Result<Option<Answe
     }
 }
 
+/// Why a job was not submitted.
+#[derive(Debug, thiserror::Error)]
+pub enum SubmitError {
+    /// Absence of a daemon.
+    #[error("{0}")]
+    NoDaemon(String),
+    /// A refusal, or the death of a daemon; a line for the user.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Submits a job. A daemon that dies without an answer may be started anew, and is asked again: one submission
+/// is one job.
+///
+/// # Errors
+/// When there is no daemon, it refuses or is not trusted, or none comes back.
+pub fn submit(mut submit: Submit, notify: &mut dyn FnMut(&str)) -> Result<Answer, SubmitError> {
+    let mut number = [0; 8];
+    fill_random(&mut number)
+        .map_err(|error| SubmitError::Failed(format!("cannot draw random bytes: {error}")))?;
+    submit.sending.number = u64::from_ne_bytes(number);
+    let mut request = Request::Submit(Box::new(submit));
+    let mut lost_until = None;
+    loop {
+        match try_stream() {
+            Ok(stream) => match request_over(stream, &request, notify) {
+                Ok((answer, _)) => return Ok(answer),
+                Err(RequestError::Gone) => {
+                    lost_until.get_or_insert_with(|| Instant::now() + SUBMIT_MAX);
+                    if let Request::Submit(submit) = &mut request {
+                        submit.sending.is_repeated = true;
+                    }
+                }
+                Err(error) => return Err(SubmitError::Failed(error.to_string())),
+            },
+            Err(error @ ConnectError::NoDaemon { .. }) if lost_until.is_none() => {
+                return Err(SubmitError::NoDaemon(error.to_string()));
+            }
+            Err(ConnectError::NoDaemon { .. }) => {}
+            Err(error) => return Err(SubmitError::Failed(error.to_string())),
+        }
+        if lost_until.is_some_and(|until| Instant::now() >= until) {
+            let text = "the daemon has died without an answer; `tutti ps` says whether there is a job";
+            return Err(SubmitError::Failed(text.into()));
+        }
+        std::thread::sleep(RETRY);
+    }
+}
+
 /// A job as the cluster knows it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FoundJob {
@@ -312,8 +364,8 @@ fn request_over(
     }
 }
 
-/// A line for the user of this command.
-fn complain(text: &str) {
+/// Prints a line for the user of this command.
+pub fn complain(text: &str) {
     let command = std::env::args().nth(1).unwrap_or_default();
     print_line(format_args!("tutti {command}: {text}"));
 }

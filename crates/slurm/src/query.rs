@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::UNIX_EPOCH;
 
 use tutti_client::history;
-use tutti_client::requests::{self, Answer, Control, JobId, NodeRow, Request};
+use tutti_client::requests::{self, Answer, Control, JobId, NodeRow, Request, Submit, SubmitError};
 
 use crate::forms::NamedJob;
 use crate::view::Job;
@@ -105,6 +105,17 @@ pub const OTHER_VERSION: &str = "the daemon is of another version";
 pub fn ask(request: &Request) -> Result<Answer, String> {
     let answer = requests::request_if_running_with(request, &mut |_| {})?;
     answer.ok_or_else(|| format!("{NO_CONTROLLER}: `tutti up` starts a cluster"))
+}
+
+/// Submits a job.
+///
+/// # Errors
+/// As [`ask`].
+pub fn submit(submit: Submit) -> Result<Answer, String> {
+    requests::submit(submit, &mut |_| {}).map_err(|error| match error {
+        SubmitError::NoDaemon(_) => format!("{NO_CONTROLLER}: `tutti up` starts a cluster"),
+        SubmitError::Failed(text) => text,
+    })
 }
 
 /// Does something to a job.

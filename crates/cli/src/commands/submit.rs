@@ -8,7 +8,7 @@ use tutti_client::at;
 use tutti_os::stderr::print_line;
 
 use super::answer::OTHER_VERSION;
-use crate::cluster::{self, Answer, Request};
+use crate::cluster::{self, Answer};
 use crate::options::{self, Launcher};
 use crate::{front, stdout};
 
@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &[OsString]) -> ExitCode {
         print_line(format_args!("tutti submit: {text}"));
         return ExitCode::FAILURE;
     }
-    let answer = cluster::request(&Request::Submit(Box::new(submit))).map(|(answer, _)| answer);
+    let answer = cluster::submit(submit, &mut cluster::complain).map_err(|error| error.to_string());
     if let (Ok(Answer::Job(job)), Some(origin)) = (&answer, &origin) {
         origin.follow(*job);
     }

@@ -208,6 +208,13 @@ impl Jobs {
         now_ms >= self.started_at_ms + SETTLE_LOST * lost_ms
     }
 
+    /// The job that a submission of a user has become; of an array that of the whole.
+    pub(super) fn of_submission(&self, uid: u32, number: u64) -> Option<JobId> {
+        let is_it = |job: &JobRecord| job.launch.user.uid == uid && job.launch.submission == number;
+        let found = self.records.iter().chain(&self.past).find(|(_, job)| number != 0 && is_it(job));
+        found.map(|(id, job)| job.launch.batch.array_task().map_or(*id, |task| task.array))
+    }
+
     /// Nodes may yet tell of this job, which is not known.
     pub(super) fn may_learn(&self, id: JobId, now_ms: u64, lost_ms: u64) -> bool {
         id.0 < self.first_job && !self.is_settled(now_ms, lost_ms)

@@ -51,10 +51,19 @@ impl Controller {
             let answer = answer.clone();
             return cx.out.route(from, Routed::answer(request_id, answer));
         }
+        // Its daemon may have died behind its file.
+        let repeated = match &request {
+            Request::Submit(submit) => Some(submit.sending).filter(|sending| sending.is_repeated),
+            _ => None,
+        };
+        let again = again || repeated.is_some();
         // A reservation names nodes, which may not have come back yet.
         let awaits_nodes = is_new || matches!(request, Request::Reserve(_));
         if awaits_nodes && again && !self.jobs.is_settled(cx.local.now_ms, cx.local.config.lost_ms) {
             return;
+        }
+        if let Some(job) = repeated.and_then(|sending| self.jobs.of_submission(user.uid, sending.number)) {
+            return cx.out.route(from, Routed::answer(request_id, Answer::Job(job)));
         }
         let request = self.about_newest(request);
         let mut answer = match request {
@@ -373,6 +382,7 @@ impl Controller {
             enrolled,
             steps: Steps { allocation, owner },
             gpu_sets: gpus::of_owner(&self.jobs, owner),
+            submission: submit.sending.number,
             asked_for: String::new(),
         };
         if let Err(text) = check_room(self.jobs.records.values(), &launch, jobs) {

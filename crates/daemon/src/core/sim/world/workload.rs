@@ -278,6 +278,7 @@ impl World {
             session: None,
             key: self.random.number(),
             script: Default::default(),
+            sending: Default::default(),
         }
     }
 }
