@@ -117,10 +117,14 @@ impl World {
         if !self.nodes[node.0 as usize].processes.get(&job).is_some_and(is_it) {
             return;
         }
-        let mut parts = self.nodes.iter().filter_map(|other| other.processes.get(&job));
-        let is_steady = parts.all(|part| part.real == Real::Frozen);
+        let is_steady = self.peers(node).all(|peer| {
+            let part = self.nodes[peer].processes.get(&job);
+            part.is_none_or(|part| part.real == Real::Frozen)
+        });
         if !is_steady && now_ns < begun_ns + channel_ns(self.options.slice_ns) / 2 {
-            let again_ns = now_ns + self.random.between(self.options.costs.test_ns);
+            // Asked later and later.
+            let waited_ns = (now_ns - begun_ns) / 2;
+            let again_ns = now_ns + self.random.between(self.options.costs.test_ns).max(waited_ns);
             return self.push(again_ns, Event::Tested { node, job, epoch, begun_ns });
         }
         if let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) {
@@ -129,6 +133,15 @@ impl World {
         self.report.count_test(is_steady);
         self.end_copy(node, job);
         self.with_any(node, |agent| agent.handle_change(now_ns, job, JobChange::Steady));
+    }
+
+    /// Nodes to which the ranks of one have channels: in a large cluster some, at distances of powers of two.
+    fn peers(&self, node: NodeId) -> impl Iterator<Item = usize> {
+        let (count, at) = (self.nodes.len(), node.0 as usize);
+        let is_large = count >= 100;
+        let next = move |distance: usize| if is_large { distance * 2 } else { distance + 1 };
+        let distances = std::iter::successors(Some(1), move |distance| Some(next(*distance)));
+        distances.take_while(move |distance| *distance < count).map(move |distance| (at + distance) % count)
     }
 
     /// Tells the agent that the job has been told to freeze, which is enough.
