@@ -87,7 +87,8 @@ impl OpenFile {
     /// As [`Self::bytes`].
     pub fn flush(&self) -> Result<()> {
         let OpenFile::Here(file) = self else { return Ok(()) };
-        let copy = file.try_clone()?.into_raw_fd();
+        // A program that has no descriptor left closes this one all the same.
+        let Ok(copy) = file.try_clone().map(IntoRawFd::into_raw_fd) else { return Ok(()) };
         // SAFETY: our own, and known to nobody else; it is closed whatever the call says.
         if unsafe { libc::close(copy) } == 0 {
             return Ok(());
