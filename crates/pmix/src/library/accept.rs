@@ -13,7 +13,8 @@ use tutti_os::{TcpPeer, tcp_peer};
 pub(super) const ACCEPT: unsafe extern "C" fn(c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> c_int =
     accept;
 
-/// `accept(2)` without connections of other users: ECONNABORTED, as of one that its peer has given up.
+/// `accept(2)` without connections of other users: EAGAIN, as if none had come. After most other errors
+/// libpmix closes its listener.
 ///
 /// # Safety
 /// As of `accept(2)`: address and length are null or valid.
@@ -33,7 +34,7 @@ unsafe extern "C" fn accept(
         // SAFETY: as above; it is closed here.
         drop(unsafe { OwnedFd::from_raw_fd(accepted) });
         // SAFETY: the place is this thread's own.
-        unsafe { *libc::__errno_location() = libc::ECONNABORTED };
+        unsafe { *libc::__errno_location() = libc::EAGAIN };
         return -1;
     }
     accepted
