@@ -20,7 +20,8 @@ pub struct Holder {
     pub pid: Pid,
     /// Process group, which is the pid of its rank unless it has another of its own.
     pub group: i32,
-    /// Whether its standard input is a pipe of another process: it is one of a pipeline.
+    /// Whether it reads a pipe of another process: it is one of a pipeline. A shell that has just forked it may
+    /// not have made that its standard input yet.
     pub is_filter: bool,
     /// Work of the process, in ticks.
     pub worked: u64,
@@ -35,10 +36,11 @@ pub fn find(streams: &Streams, inputs: &Inputs) -> Vec<Holder> {
         let stat = Stat::of(pid).filter(|stat| !stat.is_dead())?;
         let links = links(pid);
         let holds = links.iter().any(|(_, link)| outputs.contains(link));
-        let is_pipe = |(number, link): &&(u32, String)| {
-            *number == 0 && link.starts_with("pipe:") && !own_inputs.contains(link)
+        let is_read = |(number, link): &(u32, String)| {
+            let is_pipe = link.starts_with("pipe:") && !own_inputs.contains(link);
+            is_pipe && (*number == 0 || *number > 2 && is_for_reading(pid, *number))
         };
-        let is_filter = links.iter().find(is_pipe).is_some();
+        let is_filter = holds && links.iter().any(is_read);
         holds.then_some(Holder { pid, group: stat.group, is_filter, worked: stat.worked })
     };
     all.into_iter().filter_map(holder).collect()
@@ -57,6 +59,15 @@ pub fn names(holders: &[Holder]) -> String {
         text += &format!(" and {more} more");
     }
     text
+}
+
+/// Whether a descriptor of a process is for reading alone.
+fn is_for_reading(pid: Pid, number: u32) -> bool {
+    let place = format!("/proc/{}/fdinfo/{number}", pid.as_raw_nonzero());
+    let text = std::fs::read_to_string(place).unwrap_or_default();
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & libc::O_ACCMODE == libc::O_RDONLY)
 }
 
 /// Files on which the descriptors of a process are open.

@@ -85,6 +85,8 @@ impl Starter {
     pub(super) fn kill_but_filters(&mut self, ender: Option<u32>) {
         let index = ender.and_then(|rank| self.parts.ranks.index_of(rank));
         let group = index.and_then(|at| self.parts.ranks.pid_of(at as u32));
+        // What filters start from here on is not killed.
+        let all = descendants::some_of(getpid(), PROCESSES_MAX);
         let mut spared = holders::find(&self.parts.streams, &self.parts.inputs);
         spared.retain(|holder| {
             holder.is_filter
@@ -92,7 +94,6 @@ impl Starter {
                     || self.parts.ranks.is_group_of_dead(holder.group))
                 && !self.parts.ranks.has_process(holder.pid)
         });
-        let all = descendants::some_of(getpid(), PROCESSES_MAX);
         let Some(all) = all.filter(|_| !spared.is_empty() && !self.reaped) else { return self.kill_all() };
         self.announce_ending();
         let server = self.pmix_server();
