@@ -22,8 +22,8 @@ pub struct Costs {
     pub thaw_ns: (u64, u64),
     /// To ask a job's starter something and to hear the answer.
     pub save_ns: (u64, u64),
-    /// To ask the starters of other nodes what their ranks have taken; when they do not answer, again after as
-    /// long, then later and later.
+    /// To ask the starters of other nodes what their ranks have taken; when they do not answer, again as long
+    /// after that, then later and later.
     pub test_ns: (u64, u64),
 }
 
