@@ -48,7 +48,6 @@ pub fn submission(
         session: None,
         key: 0,
         script: Script::default(),
-        sending: Sending::default(),
     })
 }
 

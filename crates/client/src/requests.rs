@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tutti_os::random::fill_random;
 use tutti_os::stderr::print_line;
+use tutti_protocol::batch::Sending;
 use tutti_protocol::paths;
 use tutti_protocol::users::refusal::{Reason, read_answer};
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Report};
@@ -21,7 +22,7 @@ pub use tutti_protocol::batch::Batch;
 pub use tutti_protocol::terms::Terms;
 pub use tutti_protocol::users::FreezeMethod;
 pub use tutti_protocol::users::{
-    Answer, Control, Host, JobRow, JobState, NodeRow, Request, Return, Script, Sending, Submit,
+    Answer, Control, Host, JobRow, JobState, NodeRow, Request, Return, Script, Submit,
 };
 pub use tutti_sched::JobId;
 
@@ -205,8 +206,8 @@ pub enum SubmitError {
     Failed(String),
 }
 
-/// Submits a job. A daemon that dies without an answer may be started anew, and is asked again: one submission
-/// is one job.
+/// Submits a job. A daemon that dies without an answer may be started anew, and is asked again: one
+/// submission is one job.
 ///
 /// # Errors
 /// When there is no daemon, it refuses or is not trusted, or none comes back.
@@ -214,7 +215,8 @@ pub fn submit(mut submit: Submit, notify: &mut dyn FnMut(&str)) -> Result<Answer
     let mut number = [0; 8];
     fill_random(&mut number)
         .map_err(|error| SubmitError::Failed(format!("cannot draw random bytes: {error}")))?;
-    submit.sending.number = u64::from_ne_bytes(number);
+    let mut sending = Sending { number: u64::from_ne_bytes(number), is_repeated: false };
+    submit.batch.set_sending(sending);
     let mut request = Request::Submit(Box::new(submit));
     let mut lost_until = None;
     loop {
@@ -224,7 +226,8 @@ pub fn submit(mut submit: Submit, notify: &mut dyn FnMut(&str)) -> Result<Answer
                 Err(RequestError::Gone) => {
                     lost_until.get_or_insert_with(|| Instant::now() + SUBMIT_MAX);
                     if let Request::Submit(submit) = &mut request {
-                        submit.sending.is_repeated = true;
+                        sending.is_repeated = true;
+                        submit.batch.set_sending(sending);
                     }
                 }
                 Err(error) => return Err(SubmitError::Failed(error.to_string())),

@@ -109,6 +109,18 @@ pub struct Batch {
     /// Mail that its user gets.
     #[serde(default, rename = "mail")]
     pub wanted_mail: Mail,
+    /// Number of its submission.
+    #[serde(default)]
+    pub sent_as: Sending,
+}
+
+/// Number by which a submission is known that is sent again, since a daemon has died.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sending {
+    /// Random number that the front end draws; 0: none.
+    pub number: u64,
+    /// Set where it was sent before, to a daemon that has died without an answer. It may be a job.
+    pub is_repeated: bool,
 }
 
 /// Place of a job in a row of jobs of which each takes the place of the one before.
@@ -177,6 +189,17 @@ impl Batch {
         let shown = |c: char| if tutti_os::stderr::is_deceptive(c) { ' ' } else { c };
         self.name = self.name.trim().chars().take(NAME_CHARS_MAX).map(shown).collect();
         self
+    }
+
+    /// Number of its submission.
+    #[must_use]
+    pub fn sending(&self) -> Sending {
+        self.sent_as
+    }
+
+    /// Sets the number of its submission.
+    pub fn set_sending(&mut self, sending: Sending) {
+        self.sent_as = sending;
     }
 
     /// Sets the time between TERM at its limit and KILL (`--kill-after`).

@@ -295,18 +295,6 @@ pub struct Submit {
     /// Scripts and their steps.
     #[serde(default)]
     pub script: Script,
-    /// What tells it from another one of the same words.
-    #[serde(default)]
-    pub sending: Sending,
-}
-
-/// Submission by which one that is sent again, since a daemon has died, is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sending {
-    /// Random number that the front end draws; 0: none.
-    pub number: u64,
-    /// Set where it was sent before, to a daemon that has died without an answer. It may be a job.
-    pub is_repeated: bool,
 }
 
 /// Part that a job has in scripts and their steps, and the number that it has got before.

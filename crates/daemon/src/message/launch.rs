@@ -69,9 +69,6 @@ pub struct Launch {
     /// step those of its job.
     #[serde(default)]
     pub gpu_sets: Vec<(NodeId, Gpus)>,
-    /// Random number of the submission ([`Sending::number`](tutti_protocol::users::Sending)); 0: none.
-    #[serde(default)]
-    pub submission: u64,
 }
 
 /// Part that a job has in scripts and their steps.

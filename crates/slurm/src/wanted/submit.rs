@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
-use tutti_client::requests::{Answer, Batch, Host, JobId, Script, Sending, Submit, Terms};
+use tutti_client::requests::{Answer, Batch, Host, JobId, Script, Submit, Terms};
 use tutti_os::random::fill_random;
 use tutti_protocol::array::InArray;
 use tutti_protocol::batch::{After, BATCH_AFTER_MAX, StartRules};
@@ -163,7 +163,6 @@ impl Plan {
             session: None,
             key: 0,
             script: Script { is_script: true, ..Script::default() },
-            sending: Sending::default(),
         };
         Ok(Plan { submit, note, values, files, append: wanted.files.append, after })
     }

@@ -210,7 +210,8 @@ impl Jobs {
 
     /// The job that a submission of a user has become; of an array that of the whole.
     pub(super) fn of_submission(&self, uid: u32, number: u64) -> Option<JobId> {
-        let is_it = |job: &JobRecord| job.launch.user.uid == uid && job.launch.submission == number;
+        let is_it =
+            |job: &JobRecord| job.launch.user.uid == uid && job.launch.batch.sending().number == number;
         let found = self.records.iter().chain(&self.past).find(|(_, job)| number != 0 && is_it(job));
         found.map(|(id, job)| job.launch.batch.array_task().map_or(*id, |task| task.array))
     }

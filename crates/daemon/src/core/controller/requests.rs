@@ -53,7 +53,7 @@ impl Controller {
         }
         // Its daemon may have died behind its file.
         let repeated = match &request {
-            Request::Submit(submit) => Some(submit.sending).filter(|sending| sending.is_repeated),
+            Request::Submit(submit) => Some(submit.batch.sending()).filter(|sending| sending.is_repeated),
             _ => None,
         };
         let again = again || repeated.is_some();
@@ -382,7 +382,6 @@ impl Controller {
             enrolled,
             steps: Steps { allocation, owner },
             gpu_sets: gpus::of_owner(&self.jobs, owner),
-            submission: submit.sending.number,
             asked_for: String::new(),
         };
         if let Err(text) = check_room(self.jobs.records.values(), &launch, jobs) {

@@ -57,7 +57,6 @@ fn queued(detached: bool) -> Box<Queued> {
         enrolled: false,
         steps: Default::default(),
         gpu_sets: Vec::new(),
-        submission: 0,
         asked_for: String::new(),
     };
     Box::new(Queued { launch, demand: Demand::any(1, 1), suspended: false, over: Vec::new(), on_hold: None })

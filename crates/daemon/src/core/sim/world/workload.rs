@@ -278,7 +278,6 @@ impl World {
             session: None,
             key: self.random.number(),
             script: Default::default(),
-            sending: Default::default(),
         }
     }
 }
