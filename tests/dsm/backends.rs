@@ -87,7 +87,7 @@ fn compile_c(source: &str, scratch: &Scratch) -> PathBuf {
 }
 
 #[test]
-fn dsm_back_end_that_the_system_refuses_is_named_once_to_who_asks_for_it() {
+fn dsm_back_end_that_the_system_refuses_is_named_once_to_its_asker() {
     let scratch = Scratch::new("dsm-refused");
     let forbid = compile_c("tests/dsm/programs/forbid.c", &scratch);
     let compiled = compile("examples/shared/queue.c", &["--dsm=twin"], scratch.path());

@@ -294,7 +294,7 @@ fn origin_mpiexec_serves_files_by_calls() {
 
 /// NFS and quotas of a server take a write, and say that there is no room when the file is closed.
 #[test]
-fn file_close_says_what_the_file_system_says_only_then() {
+fn file_close_reports_late_errors_of_the_file_system() {
     let scratch = Scratch::new("files-late-error");
     let compiled = compiled(&scratch, "late_error");
     let Some(disk) = FullAtClose::mount(&scratch.path().join("disk")) else { return };

@@ -206,8 +206,8 @@ fn have_been_steady(cluster: &Cluster, turns: u64) {
         took_us.sort_unstable();
         took_us
     };
-    // Each turn ends on two nodes. Beside other work a starter may be late, and is asked again after that. The
-    // log is written once a second.
+    // Each turn ends on two nodes. Beside other work a starter may be late, and is asked again after that.
+    // The log is written once a second.
     await_that("a tenth of them are in the log", || took_us().len() as u64 >= turns / 10);
     let took_us = took_us();
     println!("{} steady state tests, {:?} us in the middle", took_us.len(), took_us.get(took_us.len() / 2));

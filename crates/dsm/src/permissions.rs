@@ -6,9 +6,10 @@
 //! | userfaultfd | its entry in the page table is dropped | given, protected | SIGBUS |
 //! | mprotect | PROT_NONE | PROT_READ | SIGSEGV |
 //!
-//! Both promise the same (`permissions/tests.rs` holds them to it): a right is an upper bound. A page may
-//! have less than was set, by the back end or by the kernel, which drops entries as it likes; the access then
-//! faults, and the page is set once more as the one that was touched. More than was set it never has.
+//! Promises of both are the same (`permissions/tests.rs` holds them to it): a right is an upper bound. A
+//! page may have less than was set, by the back end or by the kernel, which drops entries as it likes;
+//! the access then faults, and the page is set once more as the one that was touched. More than was set
+//! it never has.
 
 mod userfaultfd;
 
@@ -45,7 +46,7 @@ impl Backend {
 
 /// Sets what the program may do with pages: one way to do it of several.
 pub trait Permissions: Debug + Send {
-    /// Which one.
+    /// The back end that it is.
     fn backend(&self) -> Backend;
 
     /// Takes all rights on the arena away. The first call comes when the arena has been mapped and nobody

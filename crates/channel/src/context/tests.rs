@@ -61,7 +61,7 @@ fn context_differs_where_a_word_or_a_waiting_record_does() {
 }
 
 #[test]
-fn context_that_is_damaged_says_so() {
+fn context_that_is_damaged_is_refused() {
     let fifo = vec![9; FIFO_BYTES];
     let whole = context(&words(16, 64), &fifo);
     for at in 0..whole.bytes() {

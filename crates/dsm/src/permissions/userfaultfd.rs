@@ -11,8 +11,8 @@
 //! does not keep it). Only the touched page is given for sure, and what follows it as far as it has memory:
 //! giving a page without memory would take some.
 //!
-//! What was set is kept here, as an upper bound: the kernel drops entries when it needs memory. So a touched
-//! page is given again, whatever is kept about it.
+//! Rights that were set are kept here, as an upper bound: the kernel drops entries when it needs memory.
+//! So a touched page is given again, whatever is kept about it.
 
 use std::io;
 

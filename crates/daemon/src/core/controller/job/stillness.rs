@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn stillness_that_a_starter_tells_is_not_told_again() {
+    fn stillness_of_a_starter_is_reported_once() {
         let mut stuck = Stuck::default();
         stuck.record(vec![1], Some(deadlock()));
         assert!(stuck.deadlock().is_some() && stuck.untold().is_none() && !stuck.poll_untold());
     }
 
     #[test]
-    fn stillness_says_a_bounded_number_of_lines() {
+    fn stillness_prints_a_bounded_number_of_lines() {
         let mut stuck = Stuck::default();
         assert_eq!((0..3 * LINES_MAX).filter(|_| stuck.take_line()).count(), LINES_MAX);
     }
