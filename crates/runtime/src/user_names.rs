@@ -1,10 +1,11 @@
 //! Names that a user's launches publish on a node for each other (MPI 11.9.4): a file for each name, in a
 //! folder that is the user's alone.
 //!
-//! The process that publishes holds a lock on its file. The kernel drops it when the process dies, so a name
-//! that nobody holds is none, and nobody has to answer: a publisher may compute, or be frozen. Files of dead
-//! processes are removed when another name is published. Names of a launch itself are [`tutti_shm::names`],
-//! those of other nodes [`crate::cluster_names`].
+//! The process that publishes holds a lock on its whole file. The kernel drops it when the process dies, so a
+//! name that nobody holds is none, and nobody has to answer: a publisher may compute, or be frozen. Files of
+//! dead processes are removed when another name is published, by a process that holds a lock on the first
+//! byte: that is no publisher. Names of a launch itself are [`tutti_shm::names`], those of other nodes
+//! [`crate::cluster_names`].
 //!
 //! ```text
 //! | bytes of the service's name: u32 | service | port |
@@ -15,11 +16,13 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tutti_shm::names::{PORT_BYTES_MAX, SERVICE_BYTES_MAX};
 
-/// Looks at a file that others remove meanwhile.
-const TRIES: usize = 8;
+/// Looks at a file that others remove meanwhile, and the time between them.
+const TRIES: usize = 1000;
+const RETRY: Duration = Duration::from_millis(1);
 
 /// Files that are looked at in one sweep, at most.
 const SWEPT_MAX: usize = 1024;
@@ -63,8 +66,12 @@ fn publish_in(folder: &Path, service: &[u8], port: &[u8]) -> io::Result<Option<U
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.custom_flags(libc::O_NOFOLLOW).open(&path)?;
-        if !lock(&file, libc::F_OFD_SETLK)? {
-            return Ok(None);
+        if !lock(&file, Range::Whole)? {
+            if is_published(&file)? {
+                return Ok(None);
+            }
+            std::thread::sleep(RETRY);
+            continue;
         }
         // Its last owner may have removed it between the two calls.
         if !is_at(&file, &path) {
@@ -77,7 +84,8 @@ fn publish_in(folder: &Path, service: &[u8], port: &[u8]) -> io::Result<Option<U
         sweep(folder, &path);
         return Ok(Some(UserName { path, _file: file }));
     }
-    Ok(None)
+    let text = "a stopped process of this user is about to remove the file of its last publisher";
+    Err(io::Error::new(io::ErrorKind::WouldBlock, text))
 }
 
 /// Removes files of processes that were killed, but not this one.
@@ -90,7 +98,7 @@ fn sweep(folder: &Path, own: &Path) {
         };
         let is_file = file.metadata().is_ok_and(|found| found.is_file());
         // Its owner may have begun with it between the two calls: then it sees that the file is gone.
-        if is_file && lock(&file, libc::F_OFD_SETLK).unwrap_or(false) && is_at(&file, &path) {
+        if is_file && lock(&file, Range::First).unwrap_or(false) && is_at(&file, &path) {
             let _ = std::fs::remove_file(&path);
         }
     }
@@ -104,8 +112,7 @@ fn look_up_in(folder: &Path, service: &[u8]) -> io::Result<Option<Vec<u8>>> {
         opened => opened?,
     };
     check(folder)?;
-    // It would be free for this process: its owner has ended.
-    if lock(&file, libc::F_OFD_GETLK)? {
+    if !is_published(&file)? {
         return Ok(None);
     }
     let mut content = Vec::new();
@@ -121,18 +128,44 @@ pub(crate) fn port_of<'a>(content: &'a [u8], service: &[u8]) -> Option<&'a [u8]>
     (found == service).then_some(port)
 }
 
-/// Asks for a write lock, which belongs to the opened file, or with `F_OFD_GETLK` whether it could be had.
-fn lock(file: &File, how: libc::c_int) -> io::Result<bool> {
-    // SAFETY: all zeros is a valid lock: the whole file.
+/// Bytes of a file that a lock is for.
+#[derive(Clone, Copy)]
+enum Range {
+    /// The lock of a publisher.
+    Whole,
+    /// The lock of a process that removes the file of a dead one.
+    First,
+}
+
+/// Takes a write lock, which belongs to the opened file; false when another has one.
+fn lock(file: &File, range: Range) -> io::Result<bool> {
+    let bytes = match range {
+        Range::Whole => 0,
+        Range::First => 1,
+    };
+    match ask_lock(file, libc::F_OFD_SETLK, 0, bytes) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether another process publishes a name by this file. A lock on the first byte alone is no publisher's.
+fn is_published(file: &File) -> io::Result<bool> {
+    Ok(ask_lock(file, libc::F_OFD_GETLK, 1, 0)? != libc::F_UNLCK as libc::c_short)
+}
+
+/// Asks about a write lock on so many bytes from a place, 0 for all behind it. The type that the kernel
+/// answers with.
+fn ask_lock(file: &File, how: libc::c_int, start: i64, bytes: i64) -> io::Result<libc::c_short> {
+    // SAFETY: all zeros is a valid lock.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     (lock.l_type, lock.l_whence) = (libc::F_WRLCK as libc::c_short, libc::SEEK_SET as libc::c_short);
+    (lock.l_start, lock.l_len) = (start, bytes);
     // SAFETY: the structure is valid during the call.
-    if unsafe { libc::fcntl(file.as_raw_fd(), how, &raw mut lock) } == 0 {
-        return Ok(how != libc::F_OFD_GETLK || lock.l_type == libc::F_UNLCK as libc::c_short);
-    }
-    match io::Error::last_os_error() {
-        error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
-        error => Err(error),
+    match unsafe { libc::fcntl(file.as_raw_fd(), how, &raw mut lock) } {
+        0 => Ok(lock.l_type),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -223,5 +256,40 @@ mod tests {
         assert!(look_up_in(&folder, b"other").unwrap().is_some(), "what is held stays");
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert!(publish_in(&folder, b"ocean", b"new").is_err(), "others may look into the folder");
+    }
+
+    #[test]
+    fn user_names_whose_files_are_being_removed_are_free() {
+        let scratch = Scratch::new("user-names-swept");
+        let folder = scratch.path().join("names");
+        drop(publish_in(&folder, b"other", b"").unwrap());
+        let path = folder.join(file_name(b"ocean"));
+        std::fs::write(&path, b"\x05\0\0\0oceanport").unwrap();
+        let swept = File::options().read(true).write(true).open(&path).unwrap();
+        assert!(lock(&swept, Range::First).unwrap());
+        assert_eq!(look_up_in(&folder, b"ocean").unwrap(), None, "its publisher is dead");
+        let error = publish_in(&folder, b"ocean", b"new").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "the process that removes it is stopped");
+        std::thread::scope(|scope| {
+            let publisher = scope.spawn(|| publish_in(&folder, b"ocean", b"new").unwrap());
+            std::fs::remove_file(&path).unwrap();
+            drop(swept);
+            assert!(publisher.join().unwrap().is_some(), "no other process publishes it");
+        });
+    }
+
+    #[test]
+    fn user_names_of_their_own_are_free_to_several_that_publish_at_once() {
+        let scratch = Scratch::new("user-names-at-once");
+        let folder = &scratch.path().join("names");
+        std::thread::scope(|scope| {
+            for name in [b"a", b"b", b"c", b"d"] {
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        assert!(publish_in(folder, name, b"port").unwrap().is_some(), "nobody else has it");
+                    }
+                });
+            }
+        });
     }
 }
