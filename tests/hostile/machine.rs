@@ -213,6 +213,8 @@ impl Machine {
         let frame = streams.find_map(|mut stream| Self::read_frame(&mut stream).ok());
         let (kind, payload) = frame.expect("it asks until it is answered");
         assert_eq!(kind, ASK);
+        // It would ask the next daemon.
+        child.kill().expect("our child");
         child.wait().expect("our child");
         std::fs::remove_file(&socket).expect("it is ours");
         serde_json::from_slice(&payload).expect("a request is JSON")
