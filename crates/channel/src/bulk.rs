@@ -6,6 +6,10 @@
 //! *order*; an acknowledgement returns the order that caused it. A fragment that was sent [`REORDER`] or more
 //! orders earlier and is not in the bitmap is lost.
 
+mod queue;
+
+pub(crate) use queue::BulkQueue;
+
 use crate::packet::BITMAP_WORDS;
 use crate::types::{BulkId, Seq};
 

@@ -25,9 +25,10 @@ use crate::bulk::{Incoming, Outgoing};
 use crate::config::{Config, ConfigError};
 use crate::counters::Counters;
 use crate::credit::Shares;
-use crate::flow::{Flow, NEVER};
+use crate::flow::Flow;
 use crate::pieces::Pieces;
 use crate::ports::FlowMemory;
+use crate::timers::NEVER;
 use crate::types::{BulkId, Identity, Now, Rank, Seq};
 
 /// Ranks have smaller numbers.
@@ -454,23 +455,11 @@ impl<M: FlowMemory> Endpoint<M> {
 
     fn fire(&mut self, at: usize, now_ns: u64) {
         let flow = &mut self.flows[at];
-        if flow.ack_at <= now_ns {
-            flow.ack_at = NEVER;
-            flow.wants.ack = true;
+        let fired = flow.fire(now_ns, &self.config);
+        if fired.asks && self.silent_since[at] == NEVER {
+            self.silent_since[at] = now_ns;
         }
-        if flow.probe_at <= now_ns {
-            flow.wants.probe = flow.tx.is_outstanding() || flow.tx.waiting == crate::stream::Waiting::Room;
-            flow.wants.bulk_probe = flow.bulk_flight != 0;
-            if self.silent_since[at] == NEVER && (flow.wants.probe || flow.wants.bulk_probe) {
-                self.silent_since[at] = now_ns;
-            }
-            // The last answer may have come with nothing new in it: then nothing is awaited any more.
-            flow.probe_at =
-                if flow.awaits() && !flow.exited { now_ns + flow.probe_interval_ns } else { NEVER };
-            flow.probe_interval_ns = (2 * flow.probe_interval_ns).min(self.config.probe_ns.1);
-        }
-        if flow.bulk_ack_at <= now_ns {
-            flow.bulk_ack_at = NEVER;
+        if fired.bulk_acks {
             self.queue_owed_bulk_acks(at);
         }
         if self.flows[at].wants.bulk_probe {

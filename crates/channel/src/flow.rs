@@ -1,24 +1,24 @@
 //! A flow: everything between this rank and one remote rank, both ways.
 
-use crate::bulk::Incoming;
+use crate::bulk::{BulkQueue, Incoming};
 use crate::config::Config;
 use crate::fifo::Fifo;
 use crate::packet::{FULL, Header, Kind};
 use crate::path::Path;
 use crate::ports::{FlowMemory, FlowWord};
 use crate::stream::{Receiver, Sender, Waiting};
+use crate::timers::{Timers, Wait};
 use crate::types::{BulkId, Identity, Incarnation, Rank, Seq};
 use crate::window::Window;
-
-/// No timer is armed.
-pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Small packets that a flow has to send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wants {
     pub nack: bool,
-    pub answer: bool,
-    pub path_answer: bool,
+    /// Answer to the other side's probe of this number.
+    pub answer: Option<u32>,
+    /// Answer to the other side's trial of this number ([`Path`]).
+    pub path_answer: Option<u32>,
     pub probe: bool,
     pub bulk_probe: bool,
     pub ack: bool,
@@ -29,8 +29,18 @@ pub(crate) struct Wants {
 impl Wants {
     #[inline]
     pub(crate) fn any(self) -> bool {
-        self.nack | self.answer | self.path_answer | self.probe | self.bulk_probe | self.ack | self.ask
+        let answers = self.answer.is_some() | self.path_answer.is_some();
+        answers | self.nack | self.probe | self.bulk_probe | self.ack | self.ask
     }
+}
+
+/// Effect of timers that have fired, apart from what the flow [`Wants`] now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fired {
+    /// The other side is asked, since it owes an answer.
+    pub asks: bool,
+    /// Acknowledgements of bulk messages are due.
+    pub bulk_acks: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -44,41 +54,16 @@ pub(crate) struct Flow<M> {
     pub window: Window,
     pub path: Path,
     pub wants: Wants,
-    /// The probe to be answered.
-    pub answer_echo: u32,
+    pub bulk: BulkQueue,
+    timers: Timers,
     /// Stands in the endpoint's queue of flows with something to send.
     pub queued: bool,
     /// The other side has left.
     pub exited: bool,
     /// Whether nothing is taken from the other side.
     pub closed: bool,
-    /// Bulk has the next turn.
-    pub bulk_turn: bool,
-    /// First and last message on their way out.
-    pub out_first: Option<u16>,
-    pub out_last: Option<u16>,
     /// The message on its way in that the published words speak of.
-    pub bulk_shown: Option<u16>,
-    /// Bursts that have gone past rests of messages.
-    pub rests_passed: u32,
-    /// Order of the next fragment.
-    pub order: u32,
-    /// Bytes of truesize of fragments under way.
-    pub bulk_flight: u32,
-    /// A fragment whose round trip is timed, and when it left.
-    pub bulk_timed: Option<(u32, u64)>,
-    /// When a waiting acknowledgement goes without a packet to ride on.
-    pub ack_at: u64,
-    /// The same for bulk.
-    pub bulk_ack_at: u64,
-    /// When to ask where the other side is.
-    pub probe_at: u64,
-    /// How long until it is asked again.
-    pub probe_interval_ns: u64,
-    /// Since the last progress the question was brought forward ([`Flow::note_silence`]).
-    pub probes_early: bool,
-    /// Thaws since the last progress.
-    pub thaws: u8,
+    bulk_shown: Option<u16>,
     /// The period of [`Shares`](crate::credit::Shares) in which it was last heard.
     pub active_in: u64,
 }
@@ -127,32 +112,26 @@ impl<M: FlowMemory> Flow<M> {
             window: Window::new(credit, config.charge_max()),
             path: Path::new(config.first_seq),
             wants: Wants::default(),
-            answer_echo: 0,
+            bulk: BulkQueue::default(),
+            timers: Timers::new(config),
             queued: false,
             exited: false,
             closed: false,
-            bulk_turn: false,
-            out_first: None,
-            out_last: None,
             bulk_shown: None,
-            rests_passed: 0,
-            order: 0,
-            bulk_flight: 0,
-            bulk_timed: None,
-            ack_at: NEVER,
-            bulk_ack_at: NEVER,
-            probe_at: NEVER,
-            probe_interval_ns: config.probe_ns.0,
-            probes_early: false,
-            thaws: 0,
             active_in: 0,
         }
+    }
+
+    /// The flow to the next process of this rank, in the same memory.
+    pub(crate) fn renew(self, incarnation: Incarnation, config: &Config, credit: u32) -> Self {
+        let Flow { rank, memory, queued, .. } = self;
+        Flow { queued, ..Flow::new((rank, incarnation), memory, config, credit) }
     }
 
     /// Bytes of truesize under way.
     #[inline]
     pub(crate) fn flight(&self) -> u32 {
-        self.tx.flight() + self.bulk_flight
+        self.tx.flight() + self.bulk.flight()
     }
 
     /// The header of a packet to the other side. It acknowledges everything taken so far, so nothing is owed
@@ -161,7 +140,7 @@ impl<M: FlowMemory> Flow<M> {
     pub(crate) fn header(&mut self, identity: &Identity, credit: u16, kind: Kind) -> Header {
         self.rx.owed = 0;
         self.wants.ack = false;
-        self.ack_at = NEVER;
+        self.timers.clear_ack();
         Header {
             key: identity.key,
             incarnation: self.incarnation,
@@ -180,34 +159,36 @@ impl<M: FlowMemory> Flow<M> {
     /// Whether an answer of the other side is awaited.
     #[inline]
     pub(crate) fn awaits(&self) -> bool {
-        self.tx.is_outstanding() || self.bulk_flight != 0 || self.tx.waiting == Waiting::Room
+        self.is_under_way() || self.tx.waiting == Waiting::Room
+    }
+
+    #[inline]
+    fn is_under_way(&self) -> bool {
+        self.tx.is_outstanding() || self.bulk.flight() != 0
+    }
+
+    #[inline]
+    fn wait(&self, config: &Config) -> Wait {
+        if !self.awaits() || self.exited {
+            Wait::Nothing
+        } else if self.is_under_way() {
+            Wait::Acknowledgement { timeout_ns: self.window.timeout_ns(config.rto_ns_min) }
+        } else {
+            Wait::Room
+        }
     }
 
     /// Notes that something was heard that shows progress: the wait for the next begins.
     #[inline]
     pub(crate) fn note_progress(&mut self, now_ns: u64, config: &Config) {
-        self.thaws = 0;
-        self.rearm_wait(now_ns, config);
-    }
-
-    fn rearm_wait(&mut self, now_ns: u64, config: &Config) {
-        self.probes_early = false;
-        self.probe_interval_ns = config.probe_ns.0.max(self.window.rtt_ns()).min(config.probe_ns.1);
-        self.probe_at = if !self.awaits() || self.exited {
-            NEVER
-        } else if self.tx.is_outstanding() || self.bulk_flight != 0 {
-            now_ns + self.window.timeout_ns(config.rto_ns_min)
-        } else {
-            now_ns + self.probe_interval_ns
-        };
+        let wait = self.wait(config);
+        self.timers.note_progress(now_ns, wait, self.window.rtt_ns(), config);
     }
 
     /// Data leave: an answer is awaited.
     #[inline]
     pub(crate) fn note_departure(&mut self, now_ns: u64, config: &Config) {
-        if self.probe_at == NEVER {
-            self.probe_at = now_ns + self.window.timeout_ns(config.rto_ns_min);
-        }
+        self.timers.note_departure(|| now_ns + self.window.timeout_ns(config.rto_ns_min));
     }
 
     /// Notes silence: nothing can leave. Where the end of what did is lost nothing comes behind it that would
@@ -215,36 +196,49 @@ impl<M: FlowMemory> Flow<M> {
     /// is overdue.
     #[inline]
     pub(crate) fn note_silence(&mut self, now_ns: u64, config: &Config) {
-        if self.bulk_flight != 0 && !self.probes_early && !self.exited {
-            self.probes_early = true;
-            self.probe_at = self.probe_at.min(now_ns + self.window.overdue_ns(config.probe_ns.0));
+        if self.bulk.flight() != 0 && !self.exited {
+            self.timers.ask_early(|| now_ns + self.window.overdue_ns(config.probe_ns.0));
         }
     }
 
-    /// All timers begin anew: the rank was frozen, or its clock jumped. The question about an answer is
-    /// put off only if it is due by now, by what a switch may take at most, and by half as much at each thaw
-    /// that follows without progress: slices may be shorter than a round trip on crowded cores, and what is
-    /// lost would never be asked for.
+    /// Records were taken, whose acknowledgement may wait for a packet to ride on.
+    #[inline]
+    pub(crate) fn owe_ack(&mut self, now_ns: u64, config: &Config) {
+        self.timers.owe_ack(now_ns, config);
+    }
+
+    /// The same of a fragment.
+    #[inline]
+    pub(crate) fn owe_bulk_ack(&mut self, now_ns: u64, config: &Config) {
+        self.timers.owe_bulk_ack(now_ns, config);
+    }
+
+    /// All timers begin anew: the rank was frozen, or its clock jumped.
     pub(crate) fn rearm(&mut self, now_ns: u64, config: &Config) {
         self.tx.timed = None;
-        self.bulk_timed = None;
+        self.bulk.forget_timed();
         self.path.rearm(now_ns);
-        for at in [&mut self.ack_at, &mut self.bulk_ack_at] {
-            if *at != NEVER {
-                *at = now_ns + config.ack_delay_ns;
-            }
+        let wait = self.wait(config);
+        self.timers.rearm(now_ns, wait, self.window.rtt_ns(), config);
+    }
+
+    /// Lets timers fire that are due.
+    pub(crate) fn fire(&mut self, now_ns: u64, config: &Config) -> Fired {
+        self.wants.ack |= self.timers.take_ack(now_ns);
+        let asks = self.timers.is_probe_due(now_ns);
+        if asks {
+            self.wants.probe = self.tx.is_outstanding() || self.tx.waiting == Waiting::Room;
+            self.wants.bulk_probe = self.bulk.flight() != 0;
+            // The last answer may have come with nothing new in it: then nothing is awaited any more.
+            self.timers.note_probe(now_ns, self.awaits() && !self.exited, config);
         }
-        let due_at = self.probe_at.max(now_ns + (config.rto_ns_min >> self.thaws.min(63)));
-        self.rearm_wait(now_ns, config);
-        if self.probe_at != NEVER {
-            self.probe_at = self.probe_at.min(due_at);
-        }
-        self.thaws = self.thaws.saturating_add(1);
+        let asks = asks && (self.wants.probe || self.wants.bulk_probe);
+        Fired { asks, bulk_acks: self.timers.take_bulk_ack(now_ns) }
     }
 
     /// The next time at which a timer fires.
     #[inline]
     pub(crate) fn deadline(&self) -> u64 {
-        self.ack_at.min(self.bulk_ack_at).min(self.probe_at)
+        self.timers.deadline()
     }
 }

@@ -36,6 +36,7 @@ mod save;
 pub mod sim;
 mod steady;
 mod stream;
+mod timers;
 mod types;
 mod window;
 

@@ -33,13 +33,11 @@ pub(crate) struct Path {
     trial_at: u64,
     /// Number of the next datagram that is cut.
     pub number: u32,
-    /// The other side's trial, which is to be answered.
-    pub answer_echo: u32,
 }
 
 impl Path {
     pub(crate) fn new(first: Seq) -> Self {
-        Path { narrow: false, una: first, times: 0, trial: 0, trial_at: 0, number: 0, answer_echo: 0 }
+        Path { narrow: false, una: first, times: 0, trial: 0, trial_at: 0, number: 0 }
     }
 
     /// Long datagrams are to be cut.

@@ -3,16 +3,16 @@
 use super::{BulkReply, Endpoint, Pending};
 use crate::counters::FlowState;
 use crate::credit::Shares;
-use crate::flow::{Flow, NEVER};
 use crate::ports::FlowMemory;
 use crate::stream::Waiting;
+use crate::timers::NEVER;
 use crate::types::{Incarnation, Now, Rank};
 
 impl<M: FlowMemory> Endpoint<M> {
     /// Whether everything that was given to be sent has arrived, or its receiver has left: Finalize waits for
     /// this.
     pub fn is_flushed(&self) -> bool {
-        self.flows.iter().all(|flow| (flow.exited || flow.tx.held() == 0) && flow.out_first.is_none())
+        self.flows.iter().all(|flow| (flow.exited || flow.tx.held() == 0) && flow.bulk.is_empty())
             && self.replies.is_empty()
     }
 
@@ -35,7 +35,7 @@ impl<M: FlowMemory> Endpoint<M> {
     /// refused, so nothing of this rank is under way as far as it knows. A frozen rank cannot reach it by
     /// itself; its daemon asks for it ([`SteadyTest`](crate::SteadyTest)).
     pub fn is_steady(&self) -> bool {
-        self.flows.iter().all(|flow| !flow.tx.is_outstanding() && flow.bulk_flight == 0)
+        self.flows.iter().all(|flow| !flow.tx.is_outstanding() && flow.bulk.flight() == 0)
     }
 
     /// From now on nothing is taken from `from`, nor acknowledged, until
@@ -62,7 +62,7 @@ impl<M: FlowMemory> Endpoint<M> {
             Pending::Received { from, .. } => from == rank,
             Pending::Exited { .. } => false,
         };
-        if self.flows[at].out_first.is_some()
+        if !self.flows[at].bulk.is_empty()
             || self.incoming.iter().any(|place| place.flow == Some(at as u16))
             || self.pending.iter().any(is_of_bulk)
         {
@@ -79,8 +79,8 @@ impl<M: FlowMemory> Endpoint<M> {
         let credit = Shares::least_bytes(&self.config, self.flows.len());
         let incarnation = self.identity.incarnation.after(processes);
         // The last one has its place until the new one is there.
-        let Flow { memory, queued, .. } = self.flows.swap_remove(at);
-        self.flows.push(Flow { queued, ..Flow::new((rank, incarnation), memory, &self.config, credit) });
+        let last_one = self.flows.swap_remove(at);
+        self.flows.push(last_one.renew(incarnation, &self.config, credit));
         let last = self.flows.len() - 1;
         self.flows.swap(at, last);
         self.note_deadline(at);
@@ -102,11 +102,11 @@ impl<M: FlowMemory> Endpoint<M> {
             flow.incarnation = flow.incarnation.after(incarnation.0.wrapping_sub(before.0));
             flow.tx.rewind(&mut flow.memory);
             flow.tx.waiting = Waiting::Acks;
-            flow.bulk_flight = 0;
-            (flow.wants.nack, flow.wants.answer) = (false, false);
+            flow.bulk.lose_all();
+            (flow.wants.nack, flow.wants.answer) = (false, None);
             // Both sides learn anew where the other one is.
             flow.wants.ack = true;
-            let mut slot = flow.out_first;
+            let mut slot = flow.bulk.first();
             while let Some(here) = slot {
                 let place = &mut self.outgoing[usize::from(here)];
                 place.lose_all();

@@ -94,7 +94,7 @@ impl<M: FlowMemory> Endpoint<M> {
             self.pending.push_back(Pending::Sent { slot, to, tag });
             return Ok(());
         }
-        self.link_outgoing(at, slot);
+        self.flows[at].bulk.push(&mut self.outgoing, slot);
         self.mark(at);
         Ok(())
     }
@@ -111,40 +111,10 @@ impl<M: FlowMemory> Endpoint<M> {
         Ok(at)
     }
 
-    pub(super) fn link_outgoing(&mut self, at: usize, slot: u16) {
-        let flow = &mut self.flows[at];
-        match flow.out_last.replace(slot) {
-            Some(last) => self.outgoing[usize::from(last)].next_slot = Some(slot),
-            None => flow.out_first = Some(slot),
-        }
-    }
-
-    fn unlink_outgoing(&mut self, at: usize, slot: u16) {
-        let next = self.outgoing[usize::from(slot)].next_slot.take();
-        let flow = &mut self.flows[at];
-        if flow.out_first == Some(slot) {
-            flow.out_first = next;
-            flow.out_last = if next.is_some() { flow.out_last } else { None };
-            return;
-        }
-        let mut before = flow.out_first;
-        while let Some(here) = before {
-            let place = &mut self.outgoing[usize::from(here)];
-            if place.next_slot == Some(slot) {
-                place.next_slot = next;
-                break;
-            }
-            before = place.next_slot;
-        }
-        if self.flows[at].out_last == Some(slot) {
-            self.flows[at].out_last = before;
-        }
-    }
-
     /// The message of this flow that its receiver calls `id`.
     #[inline]
     pub(super) fn find_outgoing(&self, at: usize, id: BulkId) -> Option<u16> {
-        let mut slot = self.flows[at].out_first;
+        let mut slot = self.flows[at].bulk.first();
         while let Some(here) = slot {
             let place = &self.outgoing[usize::from(here)];
             if place.id == id {
@@ -158,10 +128,8 @@ impl<M: FlowMemory> Endpoint<M> {
     /// The message is over for its sender: it arrived, or was refused.
     pub(super) fn end_outgoing(&mut self, at: usize, slot: u16, arrived: bool) {
         let (to, tag) = (self.flows[at].rank, self.outgoing[usize::from(slot)].tag);
-        let charge = self.config.charge_max();
-        let flying = self.outgoing[usize::from(slot)].lose_all();
-        self.flows[at].bulk_flight -= flying * charge;
-        self.unlink_outgoing(at, slot);
+        let flying = self.outgoing[usize::from(slot)].lose_all() * self.config.charge_max();
+        self.flows[at].bulk.remove(&mut self.outgoing, slot, flying);
         self.pending.push_back(match arrived {
             true => Pending::Sent { slot, to, tag },
             false => Pending::Refused { slot, to, tag },
@@ -225,7 +193,7 @@ impl<M: FlowMemory> Endpoint<M> {
 
     /// Every message of the flow with fragments under way asks what has arrived.
     pub(super) fn want_bulk_probes(&mut self, at: usize) {
-        let mut slot = self.flows[at].out_first;
+        let mut slot = self.flows[at].bulk.first();
         while let Some(here) = slot {
             let place = &mut self.outgoing[usize::from(here)];
             place.probe_wanted |= place.flying_count > 0;

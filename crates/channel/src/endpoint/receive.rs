@@ -3,7 +3,6 @@
 use super::{BulkReply, Endpoint, Expected, Pending};
 use crate::bulk::{Incoming, NotStored};
 use crate::counters::Drop;
-use crate::flow::NEVER;
 use crate::packet::{
     ACK_NOW, Body, CREDIT_UNIT_BYTES, DONE, FRAGMENT_BYTES_BEFORE, FULL, GONE, HEADER_BYTES, Header, Kind,
     REFUSED, SHORT_BYTES, parse, parse_fragment,
@@ -11,6 +10,7 @@ use crate::packet::{
 use crate::path::TIMES_MAX;
 use crate::ports::{FlowMemory, Sink, Taken};
 use crate::stream::{Acked, Arrived, Waiting};
+use crate::timers::NEVER;
 use crate::types::{BulkId, Now, Rank};
 
 /// Fragments of a message after which it is acknowledged at once.
@@ -244,7 +244,7 @@ impl<M: FlowMemory> Endpoint<M> {
         flow.tx.rewind(&mut flow.memory);
         self.pending.push_back(Pending::Exited { rank: flow.rank, unread: flow.tx.held() });
         // A rank leaves when all that it accepted is complete, so what was sent to the end has arrived.
-        while let Some(slot) = self.flows[at].out_first {
+        while let Some(slot) = self.flows[at].bulk.first() {
             let place = &self.outgoing[usize::from(slot)];
             self.end_outgoing(at, slot, place.next == place.fragments);
         }
@@ -269,8 +269,8 @@ impl<M: FlowMemory> Endpoint<M> {
                 flow.rx.owed += 1;
                 if header.flags & ACK_NOW != 0 || flow.rx.owed >= self.config.ack_every_datagrams {
                     flow.wants.ack = true;
-                } else if flow.ack_at == NEVER {
-                    flow.ack_at = now.ns + self.config.ack_delay_ns;
+                } else {
+                    flow.owe_ack(now.ns, &self.config);
                 }
             }
             Arrived::Duplicate => {
@@ -325,8 +325,8 @@ impl<M: FlowMemory> Endpoint<M> {
         place.owed += 1;
         if place.owed >= BULK_ACK_EVERY || header.flags & ACK_NOW != 0 {
             self.queue_bulk_ack(slot as u16);
-        } else if self.flows[at].bulk_ack_at == NEVER {
-            self.flows[at].bulk_ack_at = now.ns + self.config.ack_delay_ns;
+        } else {
+            self.flows[at].owe_bulk_ack(now.ns, &self.config);
         }
     }
 
@@ -355,16 +355,12 @@ impl<M: FlowMemory> Endpoint<M> {
             let acked = place.handle_ack(if done { place.next } else { base }, words, header.echo);
             let is_long = FRAGMENT_BYTES_BEFORE as u64 + place.bytes > SHORT_BYTES as u64;
             let has_vanished = is_long && place.vanished >= TIMES_MAX;
-            flow.bulk_flight -= (acked.arrived + acked.lost) * charge;
+            let sent_ns = flow.bulk.note_answered((acked.arrived + acked.lost) * charge, header.echo);
             flow.window.acked(acked.arrived * charge);
             flow.window.lost(acked.lost * charge);
             self.counters.fragments_lost += u64::from(acked.lost);
-            match flow.bulk_timed {
-                Some((order, at_ns)) if header.echo.wrapping_sub(order).cast_signed() >= 0 => {
-                    flow.bulk_timed = None;
-                    flow.window.round_trip(now.ns.saturating_sub(at_ns));
-                }
-                _ => (),
+            if let Some(sent_ns) = sent_ns {
+                flow.window.round_trip(now.ns.saturating_sub(sent_ns));
             }
             if has_vanished {
                 self.note_narrow(at, now.ns);
@@ -403,7 +399,7 @@ impl<M: FlowMemory> Endpoint<M> {
         let flow = &mut self.flows[at];
         match header.kind {
             Kind::Probe => {
-                (flow.wants.answer, flow.answer_echo) = (true, header.echo);
+                flow.wants.answer = Some(header.echo);
                 self.mark(at);
             }
             Kind::Nack if header.echo == flow.tx.rewind && header.ack == flow.tx.una => {
@@ -415,7 +411,7 @@ impl<M: FlowMemory> Endpoint<M> {
                 self.go_back(at, now, header, lost);
             }
             Kind::PathProbe => {
-                (flow.wants.path_answer, flow.path.answer_echo) = (true, header.echo);
+                flow.wants.path_answer = Some(header.echo);
                 self.mark(at);
             }
             Kind::PathAnswer => flow.path.handle_answer(header.echo),

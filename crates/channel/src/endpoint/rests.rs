@@ -27,14 +27,13 @@ impl<M: FlowMemory> Endpoint<M> {
     ) -> Option<Transmit> {
         let fragment_bytes = self.config.fragment_bytes();
         let (mut rests, mut first) = (0, None);
-        let mut slot = self.flows[at].out_first;
+        let mut slot = self.flows[at].bulk.first();
         while let Some(here) = slot {
             let place = &self.outgoing[usize::from(here)];
             if place.sendable().is_some() {
                 first.get_or_insert(here);
                 if !place.is_tail(fragment_bytes) {
-                    if rests == 0 || self.flows[at].rests_passed < PASSED_MAX {
-                        self.flows[at].rests_passed += u32::from(rests > 0);
+                    if self.flows[at].bulk.try_pass(rests, PASSED_MAX) {
                         return self.transmit_fragments(at, usize::from(here), now, source, into);
                     }
                     break;
@@ -46,7 +45,7 @@ impl<M: FlowMemory> Endpoint<M> {
         if rests > 1 {
             return self.transmit_rests(at, now, source, into);
         }
-        self.flows[at].rests_passed = 0;
+        self.flows[at].bulk.note_rests();
         self.transmit_fragments(at, usize::from(first?), now, source, into)
     }
 
@@ -65,7 +64,7 @@ impl<M: FlowMemory> Endpoint<M> {
         let count_max = room.min(burst_max).min(into.len() / longest);
         let mut run = Run { count: 0, bytes: 0, segment_bytes: longest, is_ended: false };
         for are_whole in [true, false] {
-            let mut slot = self.flows[at].out_first;
+            let mut slot = self.flows[at].bulk.first();
             while let Some(here) = slot {
                 while !run.is_ended
                     && run.count < count_max
@@ -77,7 +76,7 @@ impl<M: FlowMemory> Endpoint<M> {
         if run.count == 0 {
             return None;
         }
-        self.flows[at].rests_passed = 0;
+        self.flows[at].bulk.note_rests();
         self.note_fragments(at, now, run.count);
         let (to, segment_bytes) = (self.flows[at].rank, run.segment_bytes.min(run.bytes));
         Some(Transmit { to, bytes: run.bytes, segment_bytes, lies_in: None })

@@ -16,7 +16,8 @@ impl<M: FlowMemory> Endpoint<M> {
             for number in [flow.tx.una, flow.tx.nxt, flow.tx.high, flow.rx.nxt] {
                 writer.u32(number.0);
             }
-            for number in [flow.tx.rewind, flow.tx.probe, flow.rx.nacked, flow.order, u32::from(flow.exited)]
+            for number in
+                [flow.tx.rewind, flow.tx.probe, flow.rx.nacked, flow.bulk.order(), u32::from(flow.exited)]
             {
                 writer.u32(number);
             }
@@ -30,7 +31,7 @@ impl<M: FlowMemory> Endpoint<M> {
             }
         }
         for flow in &self.flows {
-            self.save_outgoing(flow.out_first, writer);
+            self.save_outgoing(flow.bulk.first(), writer);
         }
         for place in &self.incoming {
             writer.u32(place.turn);
@@ -122,7 +123,8 @@ impl<M: FlowMemory> Endpoint<M> {
         rx.nxt = saved.rcv_nxt;
         rx.nacked = saved.nacked;
         rx.publish(memory);
-        (flow.order, flow.exited) = (saved.order, saved.exited);
+        flow.bulk.restore_order(saved.order);
+        flow.exited = saved.exited;
         Ok(())
     }
 
@@ -140,7 +142,7 @@ impl<M: FlowMemory> Endpoint<M> {
             if !place.restore(base, next) {
                 return Err(RestoreError::Inconsistent("a message has been sent further than it is long"));
             }
-            self.link_outgoing(at, slot);
+            self.flows[at].bulk.push(&mut self.outgoing, slot);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Transmission: the datagrams that leave an endpoint.
 
 use super::{BulkReply, Endpoint, Transmit};
-use crate::bulk::{Outgoing, REORDER};
+use crate::bulk::Outgoing;
 use crate::flow::Flow;
 use crate::packet::{
     ACK_NOW, CONTROL_BYTES_MAX, DONE, FRAGMENT_BYTES_BEFORE, FRAGMENT_HEAD_BYTES, HEADER_BYTES, Header, Kind,
@@ -48,7 +48,7 @@ impl<M: FlowMemory> Endpoint<M> {
     #[inline]
     fn has_more(&self, at: usize) -> bool {
         let flow = &self.flows[at];
-        flow.wants.any() || flow.tx.has_data() || flow.out_first.is_some()
+        flow.wants.any() || flow.tx.has_data() || !flow.bulk.is_empty()
     }
 
     #[inline]
@@ -86,12 +86,12 @@ impl<M: FlowMemory> Endpoint<M> {
         source: &mut impl Source,
         into: &mut [u8],
     ) -> Option<Transmit> {
-        let bulk_first = std::mem::take(&mut self.flows[at].bulk_turn);
+        let bulk_first = self.flows[at].bulk.take_turn();
         if bulk_first && let Some(transmit) = self.transmit_bulk(at, now, source, into) {
             return Some(transmit);
         }
         if let Some(transmit) = self.transmit_data(at, now, into) {
-            self.flows[at].bulk_turn = self.flows[at].out_first.is_some();
+            self.flows[at].bulk.give_turn();
             return Some(transmit);
         }
         if bulk_first { None } else { self.transmit_bulk(at, now, source, into) }
@@ -159,12 +159,10 @@ impl<M: FlowMemory> Endpoint<M> {
             let echo = flow.rx.nacked;
             return Some(self.write_control(at, Kind::Nack, echo, into));
         }
-        if std::mem::take(&mut flow.wants.answer) {
-            let echo = flow.answer_echo;
+        if let Some(echo) = flow.wants.answer.take() {
             return Some(self.write_control(at, Kind::Answer, echo, into));
         }
-        if std::mem::take(&mut flow.wants.path_answer) {
-            let echo = flow.path.answer_echo;
+        if let Some(echo) = flow.wants.path_answer.take() {
             return Some(self.write_control(at, Kind::PathAnswer, echo, into));
         }
         if std::mem::take(&mut flow.wants.probe) && !flow.exited {
@@ -307,25 +305,21 @@ impl<M: FlowMemory> Endpoint<M> {
     #[inline]
     pub(super) fn note_fragments(&mut self, at: usize, now: Now, count: usize) {
         let flow = &mut self.flows[at];
-        flow.bulk_timed.get_or_insert((flow.order.wrapping_sub(1), now.ns));
-        flow.bulk_flight += count as u32 * self.config.charge_max();
+        flow.bulk.note_sent(now.ns, count as u32 * self.config.charge_max());
         flow.note_departure(now.ns, &self.config);
         self.counters.datagrams_out += count as u64;
         self.counters.fragments_out += count as u64;
     }
 
     fn transmit_bulk_probe(&mut self, at: usize, into: &mut [u8]) -> Option<Transmit> {
-        let mut slot = self.flows[at].out_first;
+        let mut slot = self.flows[at].bulk.first();
         while let Some(here) = slot {
             let place = &mut self.outgoing[usize::from(here)];
             if std::mem::take(&mut place.probe_wanted) {
                 let id = place.id;
                 let flow = &mut self.flows[at];
                 let mut header = flow.header(&self.identity, self.shares.share(), Kind::BulkProbe);
-                // So far ahead that whatever was sent before it and is missing in the answer is lost.
-                flow.order = flow.order.wrapping_add(REORDER);
-                header.seq = Seq(flow.order);
-                flow.order = flow.order.wrapping_add(1);
+                header.seq = Seq(flow.bulk.take_question_order());
                 write_header(&header, 8, into);
                 into[HEADER_BYTES..HEADER_BYTES + 8].copy_from_slice(&id.to_bits().to_le_bytes());
                 self.counters.probes += 1;
@@ -381,9 +375,9 @@ pub(super) fn write_head<M>(
 ) -> (u64, usize) {
     let offset = u64::from(fragment) * fragment_bytes as u64;
     let length = (place.bytes - offset).min(fragment_bytes as u64) as usize;
-    place.note_sent(fragment, flow.order);
-    header.seq = Seq(flow.order);
-    flow.order = flow.order.wrapping_add(1);
+    let order = flow.bulk.take_order();
+    place.note_sent(fragment, order);
+    header.seq = Seq(order);
     let probe_flags = if stops || place.sendable().is_none() { ACK_NOW } else { 0 };
     header.flags = header.flags & !ACK_NOW | probe_flags;
     write_header(header, FRAGMENT_HEAD_BYTES + length, into);
