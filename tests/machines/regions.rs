@@ -23,6 +23,21 @@ fn serve(machines: &Machines, prefix: &str) -> Child {
     child
 }
 
+/// C3: the starter of a rank that stands still does operations on its memory for ranks of other machines.
+// Paper: C3
+#[test]
+fn machines_operations_on_a_stopped_rank_of_another_machine_are_done_once() {
+    let Some(machines) = Machines::up("regions-stopped", 2, &[]) else { return };
+    let stopped = machines.compile("mpicc", "tests/native/programs/stopped.c");
+    let (folder, outside) = machines.file("stopped");
+    run(machines.command(0, "mkdir").arg(&folder), LIMIT).expect_success();
+    let ran = run(machines.launch(2, 2).arg(stopped).arg(&folder), LIMIT).expect_success();
+    assert!(ran.stdout.contains("stopped: ok\n"), "{ran}");
+    for file in ["stop", "stopped", "go on"] {
+        assert!(outside.join(file).exists(), "rank 1 was stopped, and went on");
+    }
+}
+
 #[test]
 fn machines_published_region_keeps_its_rights_for_clients_of_another_machine() {
     let Some(machines) = Machines::up("regions", 3, &[]) else { return };

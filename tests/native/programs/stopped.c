@@ -1,11 +1,16 @@
 /* Rank 0 works on the memory of a rank that stands still (SIGSTOP), of its node or of another one, and lets it go on. Then it works on
- * the same numbers again: whatever the rank finds of the operations before is not done a second time. */
+ * the same numbers again: whatever the rank finds of the operations before is not done a second time.
+ *
+ * Where the other machine shares files alone, the argument is a folder of both: a child of rank 1 stops it when rank 0 has made the
+ * file "stop" there, says so by "stopped", and lets it go on by "go on". */
 #define _POSIX_C_SOURCE 200809L
 #include "../../windows/c/stopped.h"
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <tutti.h>
 #include <unistd.h>
 
@@ -17,12 +22,80 @@
         }                                                                             \
     } while (0)
 
+static const char *folder;
+static int me, pid;
+
+static const char *file(const char *name)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void make(const char *name)
+{
+    FILE *made = fopen(file(name), "w");
+    if (!made)
+        exit(1);
+    fclose(made);
+}
+
+static void await(const char *name)
+{
+    while (access(file(name), F_OK) != 0)
+        usleep(1000);
+}
+
+/* Child of rank 1: stops it and lets it go on when files say so. It ends with its parent. */
+static void keep(void)
+{
+    int parent = (int)getpid();
+    if (fork() != 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    await("stop");
+    kill(parent, SIGSTOP);
+    while (!is_stopped(parent))
+        usleep(1000);
+    make("stopped");
+    await("go on");
+    kill(parent, SIGCONT);
+    _exit(0);
+}
+
+static void stop(void)
+{
+    if (folder) {
+        make("stop");
+        await("stopped");
+        return;
+    }
+    CHECK(kill(pid, SIGSTOP) == 0);
+    while (!is_stopped(pid))
+        ;
+}
+
+static void let_go(void)
+{
+    if (folder) {
+        make("go on");
+        return;
+    }
+    CHECK(is_stopped(pid));
+    CHECK(kill(pid, SIGCONT) == 0);
+}
+
 int main(int argc, char **argv)
 {
-    int me, pid = (int)getpid();
     tutti_region regions[2], queues[2];
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
+    pid = (int)getpid();
+    if (argc > 1) {
+        folder = argv[1];
+        if (me == 1)
+            keep();
+    }
     int64_t *memory = tutti_alloc(8192), found = -1;
     tutti_region own, queue;
     CHECK(tutti_open(memory, 8192, TUTTI_READ | TUTTI_WRITE | TUTTI_ATOMIC, &own) == TUTTI_OK);
@@ -33,9 +106,7 @@ int main(int argc, char **argv)
     if (me == 0) {
         char text[4000], back[4000];
         memset(text, 'x', sizeof text);
-        CHECK(kill(pid, SIGSTOP) == 0);
-        while (!is_stopped(pid))
-            ;
+        stop();
         for (int round = 0; round < 1000; round++)
             CHECK(tutti_fetch_add(&regions[1], 0, 1, &found, TUTTI_WAIT) == TUTTI_OK && found == round);
         CHECK(tutti_compare_swap(&regions[1], 8, 0, 5, &found, TUTTI_WAIT) == TUTTI_OK && found == 0);
@@ -43,12 +114,10 @@ int main(int argc, char **argv)
         CHECK(tutti_read(&regions[1], 16, back, sizeof back, TUTTI_WAIT) == TUTTI_OK);
         CHECK(memcmp(text, back, sizeof text) == 0);
         CHECK(tutti_put(&queues[1], "go on", 5, TUTTI_WAIT) == TUTTI_OK);
-        CHECK(is_stopped(pid));
         /* Refusals are told too. */
         CHECK(tutti_write(&regions[1], 8190, text, 4, TUTTI_WAIT) == TUTTI_ERR_RANGE);
         CHECK(tutti_put(&regions[1], text, 4, TUTTI_WAIT) == TUTTI_ERR_RIGHT);
-        CHECK(is_stopped(pid));
-        CHECK(kill(pid, SIGCONT) == 0);
+        let_go();
         for (int round = 1000; round < 1200; round++)
             CHECK(tutti_fetch_add(&regions[1], 0, 1, &found, TUTTI_WAIT) == TUTTI_OK && found == round);
     } else {
