@@ -37,6 +37,33 @@ static void of_null_requests(void)
     CHECK(MPI_Request_get_status(none, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag);
 }
 
+/* Memory lies where the hint asks for it; a hint that is no alignment asks for nothing. */
+static void of_aligned_memory(void)
+{
+    for (size_t bytes = 16; bytes <= 1 << 21; bytes *= 8) {
+        char text[24];
+        void *memory = NULL;
+        MPI_Info info;
+        MPI_Info_create(&info);
+        snprintf(text, sizeof text, "%zu", bytes);
+        MPI_Info_set(info, "mpi_minimum_memory_alignment", text);
+        CHECK(MPI_Alloc_mem(100, info, &memory) == MPI_SUCCESS && (uintptr_t)memory % bytes == 0);
+        memset(memory, 1, 100);
+        MPI_Free_mem(memory);
+        MPI_Info_free(&info);
+    }
+    const char *const none[] = {"0", "-8", "48", "much", "99999999999999999999", "4611686018427387904"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        void *memory = NULL;
+        MPI_Info info;
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "mpi_minimum_memory_alignment", none[i]);
+        CHECK(MPI_Alloc_mem(100, info, &memory) == MPI_SUCCESS && memory != NULL);
+        MPI_Free_mem(memory);
+        MPI_Info_free(&info);
+    }
+}
+
 static void of_codes(void)
 {
     char text[MPI_MAX_ERROR_STRING];
@@ -188,6 +215,7 @@ int main(int argc, char **argv)
     of_empty_groups();
     of_null_requests();
     of_codes();
+    of_aligned_memory();
     of_statuses();
     of_memory(argv[1]);
     return finish("small_answers");
