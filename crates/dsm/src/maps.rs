@@ -5,8 +5,12 @@
 //! memory of malloc     low at first, behind the file: a number of the program may look like an address there. So
 //!                      malloc is made to take mappings instead
 //! the arena            0x2000_0000_0000: the same on all ranks
-//! mappings, the stack  above: elsewhere on each rank. A number of the program hardly looks like that
+//! mappings, the stack  above: elsewhere on each rank
 //! ```
+//!
+//! Two whole numbers of 32 bits, side by side, may look like an address above: the second one is then its
+//! upper half. So malloc's mappings are made to lie where the lower half is a negative number; and what else
+//! lies where it is a small one is not looked at.
 
 use crate::core::violation::Private;
 use crate::os;
@@ -20,9 +24,16 @@ const BLOCK_BYTES: [usize; 7] = [65536, 4096, 1024, 256, 128, 64, 24];
 /// Blocks of a size that are taken at most.
 const BLOCKS_MAX: usize = 8192;
 
+/// Lower halves of addresses that are whole numbers of a program rather.
+const SMALL_END: u32 = 1 << 24;
+/// Lower halves of addresses that are negative numbers of 32 bits.
+const NEGATIVE_FROM: u64 = 1 << 31;
+
 /// Memory of this process that an address leads to, and that other ranks have elsewhere.
 pub(crate) fn private_place(address: u64) -> Option<Private> {
-    if !(PLACED_FROM..PLACED_END).contains(&address) {
+    // The list of mappings is long, and most numbers lead nowhere.
+    let is_far = (PLACED_FROM..PLACED_END).contains(&address) && address as u32 >= SMALL_END;
+    if !is_far || !os::is_mapped(address as usize) {
         return None;
     }
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
@@ -45,6 +56,8 @@ fn place_in(maps: &str, address: u64) -> Option<Private> {
 /// From now on malloc takes memory that is told from numbers. What it cannot give back stays in use.
 pub(crate) fn keep_malloc_apart() {
     os::close_break();
+    // The kernel places mappings from above to below: what is reserved leaves them the upper half of 4 GiB.
+    os::reserve_down_to(NEGATIVE_FROM << 1);
     for bytes in BLOCK_BYTES {
         let mut blocks = 0..BLOCKS_MAX;
         while blocks.next().is_some() && (os::allocate(bytes) as u64) < PLACED_FROM {}
@@ -65,7 +78,8 @@ mod tests {
         assert_eq!([of(0x7f0000001000), of(0x7ffc00000008)], [Some(Private::Other), Some(Private::Stack)]);
         assert_eq!([of(0x7f0000003000), of(0x7f0000000fff)], [None; 2]);
         let variable = 0_u64;
-        assert!(private_place((&raw const variable).expose_provenance() as u64).is_some());
+        let place = (&raw const variable).expose_provenance() as u64;
+        assert_eq!(private_place(place).is_some(), place as u32 >= SMALL_END);
         assert_eq!([private_place(0x400008), private_place(7)], [None; 2]);
     }
 }

@@ -75,6 +75,34 @@ pub(crate) fn close_break() {
     unsafe { libc::mmap(pointer(end).cast(), UNIT_BYTES, libc::PROT_NONE, flags, -1, 0) };
 }
 
+/// Reserves address space so that the next mappings end at a multiple of a power of two, where the kernel
+/// places one below the other. Nothing happens where it does not.
+pub(crate) fn reserve_down_to(multiple: u64) {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let multiple = multiple as usize;
+    // SAFETY: the kernel places it.
+    let reserve = |bytes| unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    let first = reserve(UNIT_BYTES);
+    if first == libc::MAP_FAILED || first.addr() % multiple == 0 {
+        return;
+    }
+    let rest = first.addr() % multiple;
+    let rest = reserve(rest);
+    // Elsewhere it helps nobody.
+    if rest != libc::MAP_FAILED && rest.addr() % multiple != 0 {
+        // SAFETY: a mapping that was made above, of so many bytes, and that nobody uses.
+        unsafe { libc::munmap(rest, first.addr() % multiple) };
+    }
+}
+
+/// Whether something is mapped at an address.
+pub(crate) fn is_mapped(address: usize) -> bool {
+    let mut resident = 0;
+    let page = address / UNIT_BYTES * UNIT_BYTES;
+    // SAFETY: a question alone; its answer about one page is one byte.
+    unsafe { libc::mincore(pointer(page).cast(), UNIT_BYTES, &mut resident) == 0 }
+}
+
 /// The address of a block of memory that is never given back.
 pub(crate) fn allocate(bytes: usize) -> usize {
     // SAFETY: a block that nobody uses.
