@@ -62,7 +62,7 @@ link() {
 split() {
     (
         cd "$main$prefix"
-        find include share/pkgconfig share/man/man3 share/tutti lib/tutti/fortran lib/tutti/parmacs_start.o lib/tutti/parmacs_noted.o lib/tutti/rcop.so ! -type d ! -path 'share/tutti/monitoring/*' 2>/dev/null || true
+        find include share/pkgconfig share/man/man3 share/tutti lib/tutti/fortran lib/tutti/parmacs_start.o lib/tutti/parmacs_noted.o lib/tutti/parmacs_wrapped lib/tutti/rcop.so ! -type d ! -path 'share/tutti/monitoring/*' 2>/dev/null || true
         find bin -name 'mpi[cCf]*' -o -name 'osh[cC]*' -o -name tutticc -o -name tutticxx
         find lib -maxdepth 1 -type l
     ) >"$work/dev"

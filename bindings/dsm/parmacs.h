@@ -30,6 +30,8 @@ void tutti_dsm_barrier(uint64_t barrier, long count, const char *file, unsigned 
 void *tutti_dsm_malloc(size_t bytes, const char *file, unsigned line);
 void tutti_dsm_free(void *address, const char *file, unsigned line);
 void tutti_dsm_create(void (*function)(void), long count, const char *file, unsigned line);
+void tutti_dsm_create_with(void (*function)(void *), void *argument, const char *file, unsigned line);
+int tutti_dsm_process(const char *file, unsigned line);
 void tutti_dsm_wait_for_end(const char *file, unsigned line);
 uint64_t tutti_dsm_clock(void);
 
@@ -61,11 +63,18 @@ void *tutti_dsm_malloc_update(size_t bytes, const char *file, unsigned line);
 /* Where the part begins that a simulator measures, and where it ends: nothing. */
 #define SPLASH3_ROI_BEGIN(...)
 #define SPLASH3_ROI_END(...)
+#define SPLASH4_ROI_BEGIN(...)
+#define SPLASH4_ROI_END(...)
 
 /* Processes: CREATE(function, n) runs the function in n processes, the caller's among them; CREATE(function) in one more. */
 #define CREATE(...) TUTTI_CREATE(__VA_ARGS__, 0, 0)
 #define TUTTI_CREATE(function, count, ...) \
     { tutti_dsm_create((void (*)(void))(function), (long)(count), __FILE__, __LINE__); }
+/* In one more process, which gets the argument that this line has there. */
+#define CREATE_WITH_ARG(function, argument) \
+    { tutti_dsm_create_with((void (*)(void *))(function), (void *)(argument), __FILE__, __LINE__); }
+/* The number of this process, in the order in which they ask: 0 is the first. */
+#define GET_PID(number) { (number) = tutti_dsm_process(__FILE__, __LINE__); }
 #define WAIT_FOR_END(...) { tutti_dsm_wait_for_end(__FILE__, __LINE__); }
 
 /* Memory. What follows the number of bytes (a processor near it) is a hint that is not used. */
@@ -121,5 +130,28 @@ void *tutti_dsm_malloc_update(size_t bytes, const char *file, unsigned line);
 
 /* Microseconds since 1970. */
 #define CLOCK(time) { (time) = tutti_dsm_clock(); }
+
+/* Names that other sets of macros have, in sources that go through m4: the same, and private memory. What the
+ * program defines itself stays. */
+#ifdef TUTTI_OTHER_SETS
+#ifndef MALLOC
+#define MALLOC(bytes) malloc(bytes);
+#endif
+#ifndef ACQUIRE
+#define ACQUIRE(lock) LOCK(lock)
+#define RELEASE(lock) UNLOCK(lock)
+#endif
+#ifndef AACQUIRE
+#define AACQUIRE(locks, which) ALOCK(locks, which)
+#define ARELEASE(locks, which) AULOCK(locks, which)
+#endif
+#ifndef CVDEC
+#define CVDEC(variable) CONDVARDEC(variable)
+#define CVINIT(variable) CONDVARINIT(variable)
+#define CVWAIT(variable, lock) CONDVARWAIT(variable, lock)
+#define CVSIGNALONE(variable) CONDVARSIGNAL(variable)
+#define CVSIGNALALL(variable) CONDVARBCAST(variable)
+#endif
+#endif
 
 #endif

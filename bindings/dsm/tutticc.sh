@@ -6,6 +6,8 @@ dsm=            # adsm: the plugin makes notes of stores; udsm: it checks loads,
 switches=       # of the plugin
 compiles=no     # whether anything is compiled here
 strangers=      # objects that make no notes
+threads=        # a source that makes threads
+has_macros=     # a source has macros of PARMACS, or may have some
 fixed=$link     # Functions and variables have the same address on all ranks: pointers to them may be shared. Empty: not asked for
 [ $link = yes ] || fixed=
 for arg do
@@ -60,22 +62,34 @@ for arg do
                 beside=${header##*/}
                 translate "$header" >"$translated/$count/${beside%.in}" || exit 1
             done
-            compiles=yes
+            compiles=yes has_macros=yes
             set -- "$@" -iquote "$folder" "$translated/$count/$name.c"
             continue
         fi
         compiles=yes
         ;;
+    *.c | *.i)
+        compiles=yes
+        if [ ! -r "$arg" ] || grep -qE 'tutti/parmacs|(MAIN|EXTERN)_ENV' -- "$arg"; then
+            has_macros=yes
+        elif grep -qE 'pthread_create|thrd_create' -- "$arg"; then
+            threads=$arg
+        fi
+        ;;
     -flto=thin) thin=$arg ;;
     -pie | -shared) fixed= ;;
     -) compiles=yes ;;
     -*) ;;
-    *.c | *.i | *.cc | *.cpp | *.cxx | *.c++ | *.ii | *.bc | *.ll) compiles=yes ;;
+    *.cc | *.cpp | *.cxx | *.c++ | *.ii | *.bc | *.ll) compiles=yes ;;
     *.s | *.S) strangers=$arg ;;
     # A file of arguments may name anything.
-    @*) strangers=$arg ;;
-    *.o | *.lo | *.obj) [ ! -r "$arg" ] || grep -qa tutti_rcop_object -- "$arg" || strangers=$arg ;;
+    @*) strangers=$arg has_macros=yes ;;
+    *.o | *.lo | *.obj)
+        has_macros=yes
+        [ ! -r "$arg" ] || grep -qa tutti_rcop_object -- "$arg" || strangers=$arg
+        ;;
     *.a)
+        has_macros=yes
         # One name of a member a line, and one mark in each that makes notes.
         if [ -r "$arg" ] && [ "$(ar t "$arg" | wc -l)" != "$(nm -- "$arg" 2>/dev/null | grep -c ' tutti_rcop_object$')" ]; then
             strangers=$arg
@@ -84,6 +98,11 @@ for arg do
     esac
     set -- "$@" "$arg"
 done
+
+# Threads do not leave a node, and without CREATE there is one process.
+if [ -n "$threads" ] && [ -z "$has_macros" ] && [ $mode$link = runyes ]; then
+    say "tutticc: $threads makes threads, and no source has macros of PARMACS: memory of G_MALLOC and processes of CREATE are on many nodes (docs/user/shared-memory.md)" >&2
+fi
 
 # The plugin is one of clang 19. Without it any compiler serves: pages are compared.
 plugin=$libdir/tutti/rcop.so noted=

@@ -39,8 +39,8 @@ fn wanted_of_shmem() -> BTreeSet<(String, String)> {
 
 /// Functions by which `tutticc` has the linker replace those of the C library.
 fn wrapped() -> BTreeSet<(String, String)> {
-    let wrapper = std::fs::read_to_string(dist().join("bin/tutticc")).expect("the wrapper");
-    let names = wrapper.split("--wrap=").skip(1).filter_map(|rest| rest.split([',', ' ', '\n']).next());
+    let list = std::fs::read_to_string(dist().join("lib/tutti/parmacs_wrapped")).expect("a list");
+    let names = list.lines().filter_map(|line| line.strip_prefix("--wrap="));
     let wrapped: BTreeSet<_> = names.map(|name| (format!("__wrap_{name}"), "T".to_owned())).collect();
     assert!(wrapped.len() >= 9, "{wrapped:?}");
     wrapped

@@ -42,8 +42,8 @@ fn dsm_process_that_ends_or_dies_while_others_wait_ends_the_job_with_a_line() {
 fn dsm_lock_that_is_made_again_while_held_is_not_the_one_that_is_held() {
     let scratch = Scratch::new("dsm-made-again");
     let compiled = compile("tests/dsm/programs/ends.c", &scratch);
-    for nodes in [1, 2] {
-        expect_one_line(&launch(&compiled, nodes, "made-again"), ", which is free");
+    for (nodes, expected) in [(1, ", which is free"), (2, ", which it does not hold")] {
+        expect_one_line(&launch(&compiled, nodes, "made-again"), expected);
     }
 }
 

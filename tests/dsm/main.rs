@@ -217,6 +217,47 @@ fn dsm_memory_in_calls_of_the_system_and_the_c_library_is_right() {
 }
 
 #[test]
+fn dsm_memory_in_arguments_of_calls_of_the_system_is_right() {
+    let scratch = Scratch::new("dsm-arguments");
+    let source = "tests/dsm/programs/arguments.c";
+    // With notes, where the compiler is there, and without.
+    for compiled in [compile_twin(source, &scratch), compile(source, &scratch)] {
+        for (ranks, nodes, backend) in
+            [(2, 1, "userfaultfd"), (2, 2, "userfaultfd"), (2, 2, "mprotect"), (3, 2, "mprotect")]
+        {
+            let mut command = program("mpiexec");
+            command.env("TUTTI_DSM_BACKEND", backend).args(["-n", &ranks.to_string()]);
+            command.args(["--virtual-nodes", &nodes.to_string()]).arg(&compiled);
+            let ran = run(&mut command, LIMIT).expect_success();
+            assert_eq!(ran.stdout, "arguments: 0 wrong\n", "{ran}");
+        }
+    }
+}
+
+#[test]
+fn dsm_leaves_the_handlers_of_strict_programs_their_own_faults() {
+    let scratch = Scratch::new("dsm-strict");
+    let compiled = compile_twin("tests/dsm/programs/strict.c", &scratch);
+    for nodes in [1, 2] {
+        let ran = launch(&compiled, 2, nodes, &[]).expect_success();
+        assert_eq!(ran.stdout, "strict: ok\n", "{ran}");
+    }
+}
+
+#[test]
+fn dsm_macros_of_other_sets_mean_what_they_do_there() {
+    let scratch = Scratch::new("dsm-others");
+    let source = "tests/dsm/programs/others.c.in";
+    for compiled in [compile_twin(source, &scratch), compile(source, &scratch)] {
+        for (ranks, nodes) in [(1, 1), (4, 1), (2, 2), (4, 2), (3, 3)] {
+            let ran = launch(&compiled, ranks, nodes, &[&ranks.to_string()]).expect_success();
+            let sum = 1000 * i64::from(ranks) * (1000 * i64::from(ranks) - 1) / 2;
+            assert_eq!(ran.stdout, format!("others: {ranks} processes, sum {sum}, 0 wrong\n"), "{ran}");
+        }
+    }
+}
+
+#[test]
 fn dsm_copies_of_pages_have_a_limit() {
     let scratch = Scratch::new("dsm-copies");
     let compiled = compile_twin("examples/shared/lu.c.in", &scratch);
@@ -287,18 +328,22 @@ fn dsm_report_names_the_lines_that_cause_traffic() {
 }
 
 /// Cases of `wrong.c`, and what is said about each on one node and on two.
-const WRONG: [(&str, &str); 22] = [
+const WRONG: [(&str, &str); 26] = [
     ("create", "CREATE of 9 processes, but the job has 2 ranks: start it with -n 9"),
     ("free", "G_FREE of an address that G_MALLOC has not given, or that is free already"),
     ("heap", "free: G_FREE of an address that G_MALLOC has not given, or that is free already"),
     ("longer", "realloc of shared memory at 0x2000"),
-    ("unlock", "gives back lock "),
-    ("other", ", which rank 0 holds"),
+    ("unlock", "wrong.c:"),
+    ("other", " gives back lock "),
     ("munmap", "munmap of shared memory at 0x2000"),
     ("mprotect", "mprotect of shared memory at 0x2000"),
     ("mremap", "mremap of shared memory at 0x2000"),
     ("fixed", "mmap with MAP_FIXED of shared memory at 0x2000"),
-    ("twice", ", which it holds already: it would wait for ever"),
+    ("remove", "madvise with MADV_REMOVE of shared memory at 0x2000"),
+    ("mutex", ": it orders threads of one process alone; LOCK orders processes"),
+    ("meeting", ": it orders threads of one process alone; BARRIER orders processes"),
+    ("semaphore", ": it orders threads of one process alone; SETPAUSE orders processes"),
+    ("twice", "wrong.c:"),
     ("unmade", "LOCK of what LOCKINIT has not made: it holds 0x0"),
     ("count", "others wait at it as one of "),
     ("many", "BARRIER of 100 processes: from 1 to 2 can meet"),
@@ -339,13 +384,11 @@ fn dsm_wrong_programs_end_with_one_line_that_says_why() {
     one_line_is_said(&compiled, 2, "library", library);
     one_line_is_said(&compiled, 2, "beyond", "of shared memory, which is in no block: ");
     one_line_is_said(&compiled, 2, "child", "a child of a rank touches shared memory, which is not its own");
-    one_line_is_said(
-        &compiled,
-        2,
-        "alone",
-        " touches address 0x0, where it has no memory, by the instruction at 0x",
-    );
-    one_line_is_said(&compiled, 2, "offset", ", where it has no memory, by the instruction at 0x");
+    for nodes in [1, 2] {
+        let expected = " touches address 0x0, where it has no memory, by the instruction at 0x";
+        one_line_is_said(&compiled, nodes, "alone", expected);
+        one_line_is_said(&compiled, nodes, "offset", ", where it has no memory, by the instruction at 0x");
+    }
     one_line_is_said(&compiled, 2, "thread", "a second thread of a rank touches shared memory");
 }
 
@@ -448,6 +491,13 @@ fn tutticc_names_a_macro_that_it_does_not_know_and_a_missing_file() {
     assert!(!ran.status.success() && ran.stderr.contains("none.C cannot be read"), "{ran}");
     let ran = run(program("tutticc").arg("-fopenmp").arg(&source), LIMIT);
     assert!(!ran.status.success() && ran.stderr.contains("threads of OpenMP do not share memory"), "{ran}");
+    let threads = scratch.path().join("threads.c");
+    let text = "#include <pthread.h>\nstatic void *work(void *x) { return x; }\nint main(void) {\n    pthread_t thread;\n    \
+        return pthread_create(&thread, NULL, work, NULL);\n}\n";
+    std::fs::write(&threads, text).expect("a file");
+    let ran = run(program("tutticc").arg("-o").arg(scratch.path().join("threads")).arg(&threads), LIMIT);
+    let expected = "threads.c makes threads, and no source has macros of PARMACS: ";
+    assert!(ran.status.success() && ran.stderr.matches(expected).count() == 1, "{ran}");
     let shown = run(program("tutticc").args(["-show", "a.c"]), LIMIT).expect_success();
     assert!(shown.stdout.contains("parmacs_start.o") && shown.stdout.contains("-ltutti"), "{shown}");
 }

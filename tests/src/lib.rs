@@ -273,7 +273,7 @@ fn compile_among(wrapper: &str, options: &[&OsStr], source: &str, folder: &Path)
     (format!("{:?}", compiler()), script, &text).hash(&mut key);
     if wrapper == "tutticc" {
         // What it links, and the plugin that it compiles with.
-        for name in ["parmacs_start.o", "parmacs_noted.o", "rcop.so"] {
+        for name in ["parmacs_start.o", "parmacs_noted.o", "parmacs_wrapped", "rcop.so"] {
             std::fs::read(dist().join("lib/tutti").join(name)).ok().hash(&mut key);
         }
     }

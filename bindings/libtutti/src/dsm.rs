@@ -4,13 +4,13 @@
 use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use core::ptr::NonNull;
 
-use tutti_dsm::create::{self, Function};
+use tutti_dsm::create;
 use tutti_dsm::note::{CheckedRange, OpenRange};
 use tutti_dsm::object::{self, Kind};
 use tutti_dsm::pages::PageRun;
 use tutti_dsm::site::Site;
 use tutti_dsm::start::Mode;
-use tutti_dsm::{checked, condition, executor, fault, note, pages, replay, start};
+use tutti_dsm::{checked, condition, executor, note, pages, replay, start};
 
 /// The line that a macro stands in.
 ///
@@ -285,13 +285,32 @@ pub unsafe extern "C-unwind" fn tutti_dsm_pages(
 /// See `parmacs.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn tutti_dsm_create(
-    function: Function,
+    function: extern "C-unwind" fn(),
     count: c_long,
     file: *const c_char,
     line: c_uint,
 ) {
     // SAFETY: the macros give a string.
-    create::create(function, count, unsafe { site(file, line) });
+    create::create(|| function(), count, unsafe { site(file, line) });
+}
+
+/// See `parmacs.h`: one more process, whose function gets an argument.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_dsm_create_with(
+    function: extern "C-unwind" fn(*mut c_void),
+    argument: *mut c_void,
+    file: *const c_char,
+    line: c_uint,
+) {
+    // SAFETY: the macros give a string.
+    create::create(|| function(argument), 0, unsafe { site(file, line) });
+}
+
+/// See `parmacs.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn tutti_dsm_process(file: *const c_char, line: c_uint) -> c_int {
+    // SAFETY: the macros give a string.
+    create::number(unsafe { site(file, line) }) as c_int
 }
 
 /// See `parmacs.h`.
@@ -372,70 +391,4 @@ pub unsafe extern "C" fn __wrap_fopen(path: *const c_char, mode: *const c_char) 
 pub unsafe extern "C" fn __wrap_fopen64(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
     // SAFETY: the program gives strings.
     unsafe { replay::open(path, mode) }
-}
-
-/// Takes the signals of faults out of a set: a blocked one would end the process.
-fn unblock_faults(set: &mut libc::sigset_t) {
-    for signal in [Some(libc::SIGSEGV), fault::signal()].into_iter().flatten() {
-        // SAFETY: a valid set, and a signal.
-        unsafe { libc::sigdelset(set, signal) };
-    }
-}
-
-/// sigaction(2): faults of shared memory stay the library's, whatever the program does about others.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __wrap_sigaction(
-    signal: c_int,
-    action: *const libc::sigaction,
-    before: *mut libc::sigaction,
-) -> c_int {
-    // SAFETY: the program gives valid structures, or null.
-    unsafe {
-        if let Some(kept) = fault::set_program_action(signal, action.as_ref().copied()) {
-            if let Some(before) = before.as_mut() {
-                *before = kept;
-            }
-            return 0;
-        }
-        // A handler that touches shared memory faults inside.
-        let mut without_faults = action.as_ref().copied();
-        if let Some(action) = &mut without_faults {
-            unblock_faults(&mut action.sa_mask);
-        }
-        let action = without_faults.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        libc::sigaction(signal, action, before)
-    }
-}
-
-/// signal(2), the same.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __wrap_signal(signal: c_int, function: libc::sighandler_t) -> libc::sighandler_t {
-    // SAFETY: zeroed is a value of this plain structure; the program gives a function.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = function;
-        action.sa_flags = libc::SA_RESTART;
-        match fault::set_program_action(signal, Some(action)) {
-            Some(kept) => kept.sa_sigaction,
-            None => libc::signal(signal, function),
-        }
-    }
-}
-
-/// sigprocmask(2): a fault of shared memory with its signal blocked would end the process.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __wrap_sigprocmask(
-    how: c_int,
-    set: *const libc::sigset_t,
-    before: *mut libc::sigset_t,
-) -> c_int {
-    // SAFETY: the program gives valid sets, or null.
-    unsafe {
-        let Some(set) = set.as_ref().filter(|_| how != libc::SIG_UNBLOCK) else {
-            return libc::sigprocmask(how, set, before);
-        };
-        let mut set = *set;
-        unblock_faults(&mut set);
-        libc::sigprocmask(how, &set, before)
-    }
 }

@@ -1,10 +1,12 @@
 //! Functions of the C library that hand memory to the kernel: shared memory is made present first. `tutticc`
 //! puts them in the place of those functions (`--wrap`), in the program's own objects.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use std::borrow::Cow;
 
 use tutti_dsm::present;
+
+use crate::{dsm_files, dsm_sockets, dsm_waits};
 
 /// The place that a call loads so many bytes from.
 fn load(buffer: *const c_void, bytes: usize) -> *const c_void {
@@ -57,7 +59,6 @@ loading! {
     __wrap_pwrite => libc::pwrite, (offset: libc::off_t);
     __wrap_pwrite64 => libc::pwrite, (offset: libc::off_t);
     __wrap_send => libc::send, (flags: c_int);
-    __wrap_sendto => libc::sendto, (flags: c_int, to: *const libc::sockaddr, to_bytes: libc::socklen_t);
 }
 
 storing! {
@@ -65,7 +66,6 @@ storing! {
     __wrap_pread => libc::pread, (offset: libc::off_t);
     __wrap_pread64 => libc::pread, (offset: libc::off_t);
     __wrap_recv => libc::recv, (flags: c_int);
-    __wrap_recvfrom => libc::recvfrom, (flags: c_int, from: *mut libc::sockaddr, from_bytes: *mut libc::socklen_t);
 }
 
 /// See the C library.
@@ -95,6 +95,122 @@ pub unsafe extern "C" fn __wrap_fwrite(
     let place = load(buffer, bytes.saturating_mul(count));
     // SAFETY: the program's call.
     unsafe { libc::fwrite(place, bytes, count, stream) }
+}
+
+/// The same without the lock of the stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_fread_unlocked(
+    buffer: *mut c_void,
+    bytes: usize,
+    count: usize,
+    stream: *mut libc::FILE,
+) -> usize {
+    // SAFETY: the program's call, which may be made with the lock, too.
+    unsafe { __wrap_fread(buffer, bytes, count, stream) }
+}
+
+/// The same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_fwrite_unlocked(
+    buffer: *const c_void,
+    bytes: usize,
+    count: usize,
+    stream: *mut libc::FILE,
+) -> usize {
+    // SAFETY: as above.
+    unsafe { __wrap_fwrite(buffer, bytes, count, stream) }
+}
+
+unsafe extern "C" {
+    /// Ends a program whose buffer is too short.
+    fn __chk_fail() -> !;
+}
+
+/// Functions that programs call in the place of others when they are compiled with `_FORTIFY_SOURCE`: the
+/// length of the buffer comes besides. More than it holds ends the program as ever.
+macro_rules! fortified {
+    ($($name:ident => $real:path, ($($argument:ident: $kind:ty),*), $room:ident, $bytes:expr, ($($given:ident),*) -> $result:ty;)*) => {
+        $(
+            /// See the C library.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($argument: $kind),*) -> $result {
+                // SAFETY: the program's call.
+                unsafe {
+                    if $bytes > $room {
+                        __chk_fail();
+                    }
+                    $real($($given),*)
+                }
+            }
+        )*
+    };
+}
+
+fortified! {
+    __wrap___read_chk => __wrap_read,
+        (file: c_int, to: *mut c_void, bytes: usize, room: usize), room, bytes, (file, to, bytes) -> isize;
+    __wrap___pread_chk => __wrap_pread, (file: c_int, to: *mut c_void, bytes: usize, offset: libc::off_t, room: usize),
+        room, bytes, (file, to, bytes, offset) -> isize;
+    __wrap___pread64_chk => __wrap_pread,
+        (file: c_int, to: *mut c_void, bytes: usize, offset: libc::off_t, room: usize),
+        room, bytes, (file, to, bytes, offset) -> isize;
+    __wrap___recv_chk => __wrap_recv, (socket: c_int, to: *mut c_void, bytes: usize, room: usize, flags: c_int),
+        room, bytes, (socket, to, bytes, flags) -> isize;
+    __wrap___recvfrom_chk => dsm_sockets::__wrap_recvfrom,
+        (socket: c_int, to: *mut c_void, bytes: usize, room: usize, flags: c_int, from: *mut libc::sockaddr,
+            from_bytes: *mut libc::socklen_t),
+        room, bytes, (socket, to, bytes, flags, from, from_bytes) -> isize;
+    __wrap___fread_chk => __wrap_fread,
+        (to: *mut c_void, room: usize, bytes: usize, count: usize, stream: *mut libc::FILE),
+        room, bytes.saturating_mul(count), (to, bytes, count, stream) -> usize;
+    __wrap___fread_unlocked_chk => __wrap_fread,
+        (to: *mut c_void, room: usize, bytes: usize, count: usize, stream: *mut libc::FILE),
+        room, bytes.saturating_mul(count), (to, bytes, count, stream) -> usize;
+    __wrap___readlink_chk => dsm_files::__wrap_readlink,
+        (path: *const c_char, to: *mut c_char, bytes: usize, room: usize), room, bytes, (path, to, bytes) -> isize;
+    __wrap___readlinkat_chk => dsm_files::__wrap_readlinkat,
+        (folder: c_int, path: *const c_char, to: *mut c_char, bytes: usize, room: usize),
+        room, bytes, (folder, path, to, bytes) -> isize;
+    __wrap___getcwd_chk => dsm_files::__wrap_getcwd,
+        (to: *mut c_char, bytes: usize, room: usize), room, bytes, (to, bytes) -> *mut c_char;
+    __wrap___poll_chk => dsm_waits::__wrap_poll,
+        (descriptors: *mut libc::pollfd, count: libc::nfds_t, limit_ms: c_int, room: usize),
+        room, count as usize * size_of::<libc::pollfd>(), (descriptors, count, limit_ms) -> c_int;
+    __wrap___ppoll_chk => dsm_waits::__wrap_ppoll,
+        (descriptors: *mut libc::pollfd, count: libc::nfds_t, limit: *const libc::timespec,
+            mask: *const libc::sigset_t, room: usize),
+        room, count as usize * size_of::<libc::pollfd>(), (descriptors, count, limit, mask) -> c_int;
+    __wrap___getgroups_chk => dsm_waits::__wrap_getgroups,
+        (count: c_int, to: *mut libc::gid_t, room: usize),
+        room, count.max(0) as usize * size_of::<libc::gid_t>(), (count, to) -> c_int;
+}
+
+/// open(2) of programs that are compiled so: it makes no file, and has no mode.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap___open_2(path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: the program's call.
+    unsafe { dsm_files::__wrap_open(path, flags, 0) }
+}
+
+/// The same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap___open64_2(path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: the program's call.
+    unsafe { dsm_files::__wrap_open(path, flags, 0) }
+}
+
+/// The same beside a folder.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap___openat_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: the program's call.
+    unsafe { dsm_files::__wrap_openat(folder, path, flags, 0) }
+}
+
+/// The same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap___openat64_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: the program's call.
+    unsafe { dsm_files::__wrap_openat(folder, path, flags, 0) }
 }
 
 /// Pieces of memory that a program gives; none where the kernel refuses their number.

@@ -26,3 +26,17 @@ pub unsafe extern "C" fn __wrap_realloc(address: *mut c_void, bytes: usize) -> *
     // SAFETY: the program's call.
     unsafe { libc::realloc(address, bytes) }
 }
+
+/// The same of so many elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_reallocarray(
+    address: *mut c_void,
+    count: usize,
+    bytes: usize,
+) -> *mut c_void {
+    if object::is_shared(address.addr()) {
+        object::refuse_realloc(address.addr());
+    }
+    // SAFETY: the program's call.
+    unsafe { libc::reallocarray(address, count, bytes) }
+}

@@ -75,6 +75,30 @@ pub unsafe extern "C" fn __wrap_mmap64(
     unsafe { __wrap_mmap(address, bytes, protection, flags, descriptor, offset) }
 }
 
+/// madvise(2): advice about shared memory is not taken, since the library has its own; what takes memory away
+/// is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_madvise(address: *mut c_void, bytes: usize, advice: c_int) -> c_int {
+    if keep::is_shared(address.addr(), bytes) {
+        if advice == libc::MADV_REMOVE {
+            keep::refuse_shared(address.addr(), bytes, "madvise with MADV_REMOVE");
+        }
+        return 0;
+    }
+    // SAFETY: the program's call.
+    unsafe { libc::madvise(address, bytes, advice) }
+}
+
+/// posix_madvise(3), the same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_posix_madvise(address: *mut c_void, bytes: usize, advice: c_int) -> c_int {
+    if keep::is_shared(address.addr(), bytes) {
+        return 0;
+    }
+    // SAFETY: the program's call.
+    unsafe { libc::posix_madvise(address, bytes, advice) }
+}
+
 /// mlockall(2): shared memory is address space, and no machine could hold all of it. Pages are locked as they
 /// come.
 #[unsafe(no_mangle)]

@@ -19,12 +19,23 @@ mod call;
 mod dse;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dsm;
+mod dsm_arguments;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dsm_calls;
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod dsm_files;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dsm_heap;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dsm_keep;
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod dsm_signals;
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod dsm_sockets;
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod dsm_threads;
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod dsm_waits;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod moving;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]

@@ -23,7 +23,7 @@ use crate::arena::BASE;
 use crate::object::{self, GUARDS, Kind, NUMBER_BITS, NUMBER_MASK};
 use crate::process::{self, Stage};
 use crate::site::Site;
-use crate::{failure, os, present};
+use crate::{failure, present};
 
 /// Bytes of a waiter: the one before it, and its rank.
 const WAITER_BYTES: u64 = 16;
@@ -43,7 +43,7 @@ pub fn wait(variable: usize, lock: u64, site: Site<'_>) {
     }
     let waiter = own_waiter(me, site);
     with_list(variable, "CONDVARWAIT", site, |last| {
-        store(waiter, last);
+        present::store_word(waiter, last);
         1 + (waiter - BASE) as u64
     });
     object::unlock_number(number, site);
@@ -62,7 +62,7 @@ pub fn signal(variable: usize, site: Site<'_>) {
         match waiters.len() {
             0 | 1 => NONE,
             count => {
-                store(waiters[count - 2], NONE);
+                present::store_word(waiters[count - 2], NONE);
                 last
             }
         }
@@ -95,11 +95,11 @@ fn with_list(variable: usize, name: &str, site: Site<'_>, change: impl FnOnce(u6
     }
     let guard = 3 * ranks + guard_of(variable);
     object::lock_number(guard, site);
-    let word = load(variable);
+    let word = present::load_word(variable);
     let last = object::number(word, Kind::Condition, name, site);
     let next = change(last);
     if next != last {
-        store(variable, (Kind::Condition as u64) << NUMBER_BITS | next & NUMBER_MASK);
+        present::store_word(variable, (Kind::Condition as u64) << NUMBER_BITS | next & NUMBER_MASK);
     }
     object::unlock_number(guard, site);
 }
@@ -116,12 +116,12 @@ fn pause_of(rank: u64) -> u64 {
 /// Addresses of waiters, from the last one on.
 fn waiters(last: u64) -> Vec<usize> {
     let at = |waiter: u64| (waiter != NONE).then(|| BASE + (waiter - 1) as usize);
-    std::iter::successors(at(last), |waiter| at(load(*waiter))).collect()
+    std::iter::successors(at(last), |waiter| at(present::load_word(*waiter))).collect()
 }
 
 fn wake(waiters: &[usize], site: Site<'_>) {
     for waiter in waiters {
-        object::set_flag(pause_of(load(waiter + RANK)), site);
+        object::set_flag(pause_of(present::load_word(waiter + RANK)), site);
     }
 }
 
@@ -131,20 +131,7 @@ fn own_waiter(me: u64, site: Site<'_>) -> usize {
         return found;
     }
     let made = object::allocate(WAITER_BYTES, site);
-    store(made + RANK, me);
+    present::store_word(made + RANK, me);
     OWN.store(made, Relaxed);
     made
-}
-
-fn load(address: usize) -> u64 {
-    present::load(address, size_of::<u64>());
-    let mut bytes = [0; size_of::<u64>()];
-    os::load(address, &mut bytes);
-    u64::from_ne_bytes(bytes)
-}
-
-fn store(address: usize, value: u64) {
-    present::store(address, size_of::<u64>());
-    os::store(address, &value.to_ne_bytes());
-    present::stored(address, size_of::<u64>());
 }

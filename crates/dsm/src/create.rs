@@ -5,18 +5,17 @@
 //! |---|---|
 //! | CREATE(function, n) | n - 1 others, and rank 0 itself |
 //! | CREATE(function) | one other; rank 0 goes on |
+//! | CREATE_WITH_ARG(function, argument) | the same; the argument is what the other process makes of it |
 
-use crate::process::{self, Stage, Way};
+use crate::object::Kind;
+use crate::process::{self, Numbering, Stage, Way};
 use crate::site::Site;
-use crate::{executor, failure, object, os, replay, start, variables};
+use crate::{executor, failure, object, os, present, replay, start, variables};
 
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Function that a process runs.
-pub type Function = extern "C-unwind" fn();
-
-/// CREATE; `count` is 0 in the form that has none.
-pub fn create(function: Function, count: i64, site: Site<'_>) {
+/// CREATE; `count` is 0 in the form that has none. The function is what a process runs.
+pub fn create(function: impl FnOnce(), count: i64, site: Site<'_>) {
     let (me, ranks, stage, created) =
         process::with(|running| (running.me(), running.ranks(), running.stage, running.processes.created));
     let first = created + 1;
@@ -38,12 +37,14 @@ pub fn create(function: Function, count: i64, site: Site<'_>) {
     if count > 0 && created > 0 {
         failure::end(format_args!("{site}: CREATE a second time: processes are created once"));
     }
+    numbering(site);
     open_heap();
     replay::create(first, if count == 0 { end } else { ranks }, count);
     let held = process::with(|running| {
         running.processes.created = end - 1;
         running.processes.are_all = count > 0;
-        std::mem::take(&mut running.held)
+        // Keepers hear at the first CREATE which locks `main` has taken.
+        if created == 0 { std::mem::take(&mut running.held) } else { Vec::new() }
     });
     held.into_iter().for_each(|lock| object::lock_number(lock, site));
     (first..end).for_each(|rank| object::set_flag(rank as u64, site));
@@ -52,6 +53,28 @@ pub fn create(function: Function, count: i64, site: Site<'_>) {
     if count > 0 {
         function();
     }
+}
+
+/// GET_PID: the number of a process, in the order in which processes ask; 0 is the first.
+pub fn number(site: Site<'_>) -> u64 {
+    let Numbering { lock, place } = numbering(site);
+    object::lock(lock, site);
+    let number = present::load_word(place);
+    present::store_word(place, number + 1);
+    object::unlock(lock, site);
+    number
+}
+
+/// Counter of numbers. It is made where all ranks come alike: at the first CREATE, or by `main` before.
+fn numbering(site: Site<'_>) -> Numbering {
+    let made = process::with(|running| running.processes.numbering);
+    made.unwrap_or_else(|| {
+        let lock = object::make(Kind::Lock, site);
+        let place = object::allocate(size_of::<u64>() as u64, site);
+        let made = Numbering { lock, place };
+        process::with(|running| running.processes.numbering = Some(made));
+        made
+    })
 }
 
 /// In a job that is checked a process changes no variable of C that others have.
@@ -107,8 +130,9 @@ pub fn wait_for_end(site: Site<'_>) {
 }
 
 /// A rank that replays comes to CREATE; it returns when the process is another's.
-fn become_process(me: usize, function: Function, count: i64, end: usize, site: Site<'_>) {
+fn become_process(me: usize, function: impl FnOnce(), count: i64, end: usize, site: Site<'_>) {
     replay::expect_create(count, site);
+    numbering(site);
     if count == 0 && me >= end {
         process::with(|running| running.processes.created = end - 1);
         return;

@@ -47,7 +47,7 @@ unsafe impl Sync for Action {}
 
 /// From now on faults in so many bytes of the arena are handled, in the calling thread. A part of it for
 /// blocks whose stores go to all copies begins at a unit. SIGSEGV is always handled, to say which
-/// access it is about.
+/// access it is about; in a job on one node, whose arena has no faults (0 bytes), that is all.
 pub(crate) fn install(rank: usize, bytes: usize, updated_from: u32, signal: c_int) -> std::io::Result<()> {
     RANK.store(rank, Ordering::Relaxed);
     SIGNAL.store(signal, Ordering::Relaxed);
@@ -246,6 +246,11 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
         let action = action.filter(|action| action.sa_sigaction != libc::SIG_IGN);
         match action {
             Some(action) if action.sa_sigaction != libc::SIG_DFL => {
+                if action.sa_flags & libc::SA_RESETHAND != 0
+                    && let Some(kept) = program_action(signal).and_then(|action| (*action.0.get()).as_mut())
+                {
+                    kept.sa_sigaction = libc::SIG_DFL;
+                }
                 libc::pthread_sigmask(libc::SIG_SETMASK, &action.sa_mask, std::ptr::null_mut());
                 if action.sa_flags & libc::SA_SIGINFO != 0 {
                     let function: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =

@@ -7,6 +7,8 @@
 //! | munmap, mremap, mprotect, mmap over a part of shared memory | one line, and the end |
 //! | close, closefrom, close_range | a descriptor of the library is not open for the program |
 //! | dup2, dup3 onto a descriptor of the library | one line, and the end |
+//! | madvise over a part of shared memory | is not taken; MADV_REMOVE: one line, and the end |
+//! | locks, barriers and the like of threads in shared memory | one line, and the end |
 //! | mlockall | pages are locked as they come: all of the address space would not fit |
 
 use std::collections::BTreeSet;
@@ -14,17 +16,33 @@ use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 use crate::arena::BASE;
-use crate::process::running;
-use crate::{failure, os};
+use crate::process::{Running, running};
+use crate::{failure, object, os};
 
 /// Descriptors of the library and of the rank's starter.
 static OWN: OnceLock<BTreeSet<i32>> = OnceLock::new();
 
-/// Ends the job when a call is about to change the mapping of a part of shared memory.
-pub fn refuse_shared(address: usize, bytes: usize, call: &str) {
+/// Whether a range has a part of shared memory.
+pub fn is_shared(address: usize, bytes: usize) -> bool {
     let arena_bytes = running().as_ref().map_or(0, |running| running.view.bytes);
     let end = address.saturating_add(bytes.max(1));
-    if address < BASE + arena_bytes && BASE < end {
+    address < BASE + arena_bytes && BASE < end
+}
+
+/// Ends the job when a call is about to use a lock, a barrier or the like of threads that lies in shared
+/// memory: it orders no process of another node, and none of this one where it is not made for that.
+pub fn refuse_of_threads(address: usize, call: &str, instead: &str) {
+    let ranks = if object::is_shared(address) { running().as_ref().map_or(1, Running::ranks) } else { 1 };
+    if ranks > 1 {
+        failure::end(format_args!(
+            "{call} of shared memory at {address:#x}: it orders threads of one process alone; {instead} orders processes"
+        ));
+    }
+}
+
+/// Ends the job when a call is about to change the mapping of a part of shared memory.
+pub fn refuse_shared(address: usize, bytes: usize, call: &str) {
+    if is_shared(address, bytes) {
         failure::end(format_args!(
             "{call} of shared memory at {:#x}: its mapping is the library's; G_FREE gives memory back",
             address.max(BASE)

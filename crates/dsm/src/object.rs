@@ -129,11 +129,21 @@ pub fn lock(word: u64, site: Site<'_>) {
 
 /// Takes a lock by its number.
 pub(crate) fn lock_number(lock: u64, site: Site<'_>) {
-    let is_taken = process::with(|running| running.is_alone().then(|| running.lock_alone(lock)));
-    if let Some(taken) = is_taken {
-        return taken.unwrap_or_else(|violation| failure::end(format_args!("{site}: {violation}")));
+    if !keep_own(|running| running.note_lock(lock), site) {
+        run(site, |words| words.lock(lock), |member| member.begin_lock(lock));
     }
-    run(site, |words| words.lock(lock), |member| member.begin_lock(lock));
+}
+
+/// On several nodes the process knows which locks it holds; whether that is all, for `main` is alone.
+fn keep_own(change: impl FnOnce(&mut Running) -> Result<(), Violation>, site: Site<'_>) -> bool {
+    let (is_alone, changed) = process::with(|running| {
+        let has_protocol = matches!(running.way, Way::Nodes) && running.stage != Stage::Replaying;
+        (running.is_alone(), if has_protocol { change(running) } else { Ok(()) })
+    });
+    if let Err(violation) = changed {
+        failure::end(format_args!("{site}: {violation}"));
+    }
+    is_alone
 }
 
 /// UNLOCK.
@@ -143,11 +153,9 @@ pub fn unlock(word: u64, site: Site<'_>) {
 
 /// Gives a lock back by its number.
 pub(crate) fn unlock_number(lock: u64, site: Site<'_>) {
-    let is_given = process::with(|running| running.is_alone().then(|| running.unlock_alone(lock)));
-    if let Some(given) = is_given {
-        return given.unwrap_or_else(|violation| failure::end(format_args!("{site}: {violation}")));
+    if !keep_own(|running| running.note_unlock(lock), site) {
+        run(site, |words| words.unlock(lock), |member| member.begin_unlock(lock));
     }
-    run(site, |words| words.unlock(lock), |member| member.begin_unlock(lock));
 }
 
 /// BARRIER.
@@ -271,15 +279,10 @@ fn allocate_by_words(
     let offset = before.next_multiple_of(align);
     if offset.checked_add(length).is_none_or(|end| end > size) {
         let (site, left) = (site.to_owned(), size.saturating_sub(offset));
-        let is_updated = false;
-        return Err(Violation::Full {
-            site,
-            bytes,
-            is_updated,
-            left,
-            size,
-            users: "the blocks before".to_owned(),
-        });
+        let (is_updated, common) = (false, &running.heap.common);
+        let behind = offset.saturating_sub(common.end()).min(size);
+        let users = format!("{} before CREATE, and {behind} bytes behind it", common.users());
+        return Err(Violation::Full { site, bytes, is_updated, left, size, users });
     }
     Ok(offset)
 }

@@ -45,6 +45,11 @@ fn address_of(address: usize, bytes: usize) -> usize {
     }
 }
 
+/// Whether an address is shared memory that calls of the system cannot always reach.
+pub fn is_shared(address: usize) -> bool {
+    shared(address, 1).is_some()
+}
+
 /// A call loads these bytes; from which address.
 pub fn load(address: usize, bytes: usize) -> usize {
     if let Some(range) = shared(address, bytes) {
@@ -68,4 +73,19 @@ pub fn stored(address: usize, bytes: usize) {
     if let Some(range) = shared(address, bytes) {
         note::add_stored(range.start, range.len());
     }
+}
+
+/// A word of shared memory.
+pub(crate) fn load_word(address: usize) -> u64 {
+    load(address, size_of::<u64>());
+    let mut bytes = [0; size_of::<u64>()];
+    os::load(address, &mut bytes);
+    u64::from_ne_bytes(bytes)
+}
+
+/// Stores a word of shared memory, and notes it.
+pub(crate) fn store_word(address: usize, value: u64) {
+    store(address, size_of::<u64>());
+    os::store(address, &value.to_ne_bytes());
+    stored(address, size_of::<u64>());
 }

@@ -46,8 +46,8 @@ pub struct Running {
     pub processes: Processes,
     /// Objects that were made here, or by all ranks alike.
     pub objects: u64,
-    /// Locks that `main` holds, while it is the only process of a job on several nodes: it asks nobody for
-    /// them.
+    /// Locks that this process holds, in a job on several nodes. While `main` is the only one it asks nobody
+    /// for them.
     pub held: Vec<u64>,
     /// Blocks of shared memory.
     pub heap: Heap,
@@ -62,8 +62,19 @@ pub struct Processes {
     pub created: usize,
     /// How many of them were waited for.
     pub awaited: usize,
+    /// Counter of their numbers.
+    pub numbering: Option<Numbering>,
     /// No more are to come: one CREATE has made all.
     pub are_all: bool,
+}
+
+/// Counter of numbers of processes, in shared memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbering {
+    /// The lock that guards it.
+    pub lock: u64,
+    /// Address of a word.
+    pub place: usize,
 }
 
 /// Memory that the program sees at the arena's address.
@@ -88,11 +99,11 @@ impl Running {
         matches!(self.way, Way::Nodes) && self.stage == Stage::Main && self.processes.created == 0
     }
 
-    /// `main` takes a lock while it is alone.
+    /// The process takes a lock.
     ///
     /// # Errors
     /// When it holds it already.
-    pub fn lock_alone(&mut self, lock: u64) -> Result<(), Violation> {
+    pub fn note_lock(&mut self, lock: u64) -> Result<(), Violation> {
         if self.held.contains(&lock) {
             return Err(Violation::HeldAlready { lock, node: self.me() });
         }
@@ -100,13 +111,13 @@ impl Running {
         Ok(())
     }
 
-    /// `main` gives a lock back while it is alone.
+    /// The process gives a lock back.
     ///
     /// # Errors
     /// When it does not hold it.
-    pub fn unlock_alone(&mut self, lock: u64) -> Result<(), Violation> {
+    pub fn note_unlock(&mut self, lock: u64) -> Result<(), Violation> {
         let place = self.held.iter().position(|held| *held == lock);
-        let place = place.ok_or(Violation::NotHeld { lock, node: self.me(), holder: None })?;
+        let place = place.ok_or(Violation::NotOwn { lock, node: self.me() })?;
         self.held.swap_remove(place);
         Ok(())
     }

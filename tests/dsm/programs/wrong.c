@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,6 +23,9 @@ struct shared {
     long value;
     long far[64 * 4096];
     void *block;
+    pthread_mutex_t mutex;
+    pthread_barrier_t meeting;
+    sem_t semaphore;
 };
 
 static struct shared *all;
@@ -82,6 +86,14 @@ static void run(void) {
     }
     if (me == 1)
         change_mapping();
+    if (is("mutex") && me == 1)
+        pthread_mutex_lock(&all->mutex);
+    if (is("meeting") && me == 1)
+        pthread_barrier_wait(&all->meeting);
+    if (is("semaphore") && me == 1)
+        sem_post(&all->semaphore);
+    if (is("remove") && me == 1)
+        madvise((void *)((uintptr_t)all->far & ~(uintptr_t)4095), 4096, MADV_REMOVE);
     if (is("child") && me == 1)
         touch_in_child();
     if (is("unmade") && me == 0)

@@ -93,6 +93,11 @@ impl Blocks {
         Ok(offset as u64)
     }
 
+    /// The lines that have taken most of what is not updated.
+    pub fn users(&self) -> String {
+        self.largest_users(&self.part(Protocol::Invalidate))
+    }
+
     /// The part of the heap for blocks of a protocol.
     fn part(&self, protocol: Protocol) -> Range<usize> {
         match protocol {

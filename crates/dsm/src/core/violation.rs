@@ -35,6 +35,14 @@ pub enum Violation {
         /// The rank that has it.
         holder: Option<usize>,
     },
+    /// The same, as that rank itself knows it.
+    #[error("rank {node} gives back lock {lock}, which it does not hold")]
+    NotOwn {
+        /// Which lock.
+        lock: u64,
+        /// The rank that gave it back.
+        node: usize,
+    },
     /// UNLOCK by a rank where no rank of its node holds it.
     #[error("rank {node} gives back lock {lock}, which no rank of its node holds")]
     NotHeldHere {

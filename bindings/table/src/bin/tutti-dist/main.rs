@@ -118,7 +118,9 @@ const FORTRAN_WRAPPERS: [(&str, &str, &str, &str); 3] = [
 /// same addresses on all ranks, the object that begins before `main`, and functions of the C library that
 /// stand behind others.
 const PARMACS_WRAPPER: (&str, &str, &str, &str) = ("tutticc", "C", "cc", "TUTTI_CC");
-const PARMACS_LIBRARIES: &str = r#"${fixed:+-no-pie} "$libdir/tutti/parmacs_start.o" ${noted:+"$noted"} -ltutti -Wl,--wrap=time,--wrap=getpid,--wrap=gettimeofday,--wrap=clock_gettime,--wrap=fopen,--wrap=fopen64,--wrap=sigaction,--wrap=signal,--wrap=sigprocmask,--wrap=read,--wrap=pread,--wrap=readv,--wrap=recv,--wrap=write,--wrap=pwrite,--wrap=writev,--wrap=send,--wrap=fread,--wrap=fwrite,--wrap=pread64,--wrap=pwrite64,--wrap=sendto,--wrap=recvfrom,--wrap=munmap,--wrap=mprotect,--wrap=mremap,--wrap=mmap,--wrap=mmap64,--wrap=mlockall,--wrap=close,--wrap=close_range,--wrap=closefrom,--wrap=free,--wrap=realloc,--wrap=sendmsg,--wrap=recvmsg,--wrap=preadv,--wrap=preadv64,--wrap=pwritev,--wrap=pwritev64,--wrap=dup2,--wrap=dup3"#;
+const PARMACS_LIBRARIES: &str = r#"${fixed:+-no-pie} "$libdir/tutti/parmacs_start.o" ${noted:+"$noted"} -ltutti "-Wl,@$libdir/tutti/parmacs_wrapped""#;
+/// Functions of the C library that have another one in their place, a name a line.
+const PARMACS_WRAPPED: &str = include_str!("../../../../dsm/wrapped.txt");
 /// Options by which clang 19 loads the plugin, twice: as passes, and for their switches.
 const PARMACS_FLAGS: &str = r#" ${loads:+"-fpass-plugin=$loads" -Xclang -load -Xclang "$loads"} $switches"#;
 /// The wrapper of programs of `tutti.hpp`.
@@ -286,6 +288,8 @@ fn lay_out_parmacs(facts: &Path, tree: &mut Tree, work: &Path) -> Result<(), Str
         tree.file(&format!("include/tutti/{header}"), read(&facts.join(header))?.as_bytes(), 0o644)?;
     }
     tree.file("share/tutti/parmacs.m4", read(&facts.join("parmacs.m4"))?.as_bytes(), 0o644)?;
+    let wrapped: String = PARMACS_WRAPPED.lines().map(|name| format!("--wrap={name}\n")).collect();
+    tree.file("lib/tutti/parmacs_wrapped", wrapped.as_bytes(), 0o644)?;
     for name in ["parmacs_start", "parmacs_noted"] {
         let [source, object] = [format!("{name}.c"), format!("{name}.o")];
         let text = read(&facts.join(&source))?;
