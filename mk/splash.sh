@@ -40,7 +40,7 @@ apps/ocean/contiguous_partitions|||-p% -n66 -o|=^iter
 apps/ocean/non_contiguous_partitions|||-p% -n66 -o|=^iter
 apps/water-nsquared||inputs/n512-p%:512:64||=^ *-?[0-9].*[0-9]$
 apps/water-spatial||inputs/n512-p%:512:64||=^ *-?[0-9].*[0-9]$
-apps/barnes|-Dprintf=shown_printf|inputs/n16384-p%:16384:1024||=^ENERGY
+apps/barnes|-Dprintf=shown_printf|inputs/n16384-p%:16384:1024||~^BODIES
 apps/fmm||inputs/input.%.16384:16384:2048|-o|=^P 
 apps/radiosity|-Iglibdumb -Iglibps glibdumb/glib.c glibps/glibps.c||-p % -ae 5000 -bf 0.1 -en 0.005 -room -batch -verbose|~^Total energy
 apps/raytrace|||-p% -m64 inputs/teapot.env|=^none
@@ -120,7 +120,7 @@ while IFS='|' read -r folder more stdin arguments test; do
         m4 -s -Ulen -Uindex -I headers -- "$root/target/dist/share/tutti/parmacs.m4" structs.h.in >structs.h
     fi
     if [ "$folder" = apps/barnes ]; then
-        # It prints times alone: its energies beside them.
+        # It prints times alone: sums over its bodies beside them.
         cat >shown.c.in <<'END'
 EXTERN_ENV
 #define global extern
@@ -132,8 +132,16 @@ int shown_printf(const char *format, ...) {
     va_start(list, format);
     vprintf(format, list);
     va_end(list);
-    if (strncmp(format, "COMPUTEEND", 10) == 0)
-        fprintf(stdout, "ENERGY %.12e %.12e %.12e\n", Global->etot[0], Global->etot[1], Global->etot[2]);
+    if (strncmp(format, "COMPUTEEND", 10) == 0) {
+        double sums[3] = {0, 0, 0};
+        for (bodyptr body = bodytab; body < bodytab + nbody; body++)
+            for (int at = 0; at < NDIM; at++) {
+                sums[0] += fabs(Pos(body)[at]);
+                sums[1] += Pos(body)[at] * Vel(body)[at];
+                sums[2] += Vel(body)[at] * Vel(body)[at];
+            }
+        fprintf(stdout, "BODIES %.6f %.6f %.6f\n", sums[0], sums[1], sums[2]);
+    }
     return 0;
 }
 END
