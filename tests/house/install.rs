@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use tutti_testkit::{Need, skip};
-use tutti_tests::{Ran, Scratch, root, run};
+use tutti_testkit::{Need, has_command, skip};
+use tutti_tests::{Ran, Scratch, compile, root, run};
 
 /// A tree is copied, which takes its time on a disk that others use too.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -62,6 +62,39 @@ fn install_copies_the_tree_and_uninstall_removes_nothing_else() {
     assert!(!prefix.join("share").exists(), "folders that were made for it are gone");
     let ran = install(&["remove", "", path]);
     assert_eq!((ran.code(), ran.stderr.lines().count()), (1, 1), "{ran}");
+}
+
+/// The programs of an installed tree are stripped; gdb names their lines once the other tree is there.
+#[test]
+fn install_debug_puts_lines_where_gdb_finds_them() {
+    if !has_command(Need::Gdb, "gdb") {
+        return;
+    }
+    let scratch = Scratch::new("install-debug");
+    let [prefix, debug] = ["tree", "lib/debug"].map(|name| scratch.path().join(name));
+    let [prefix, debug] = [&prefix, &debug].map(|path| path.to_str().expect("UTF-8"));
+    install(&["copy", "", prefix]).expect_success();
+    let program = compile("tests/house/programs/size.c", scratch.path());
+    let backtrace = || {
+        let mut gdb = Command::new("gdb");
+        gdb.args(["-nx", "-batch", "-iex", "set debuginfod enabled off"]);
+        gdb.arg("-iex").arg(format!("set debug-file-directory {debug}"));
+        gdb.args(["-ex", "set breakpoint pending on", "-ex", "break MPI_Comm_size"]);
+        gdb.args(["-ex", "run", "-ex", "backtrace", "-ex", "kill"]).arg(&program);
+        gdb.env("LD_LIBRARY_PATH", format!("{prefix}/lib")).env("TUTTI_DAEMON", "none");
+        run(&mut gdb, LIMIT)
+    };
+    let bare = backtrace().expect_success();
+    assert!(bare.stdout.contains("#0  ") && bare.stdout.contains("MPI_Comm_size"), "{bare}");
+    assert!(!bare.stdout.contains(".rs:"), "the tree has no lines of its own: {bare}");
+    install(&["copy-debug", "", debug]).expect_success();
+    let lines = backtrace().expect_success();
+    let frame = lines.stdout.lines().find(|line| line.starts_with("#0  ")).expect("a frame");
+    assert!(frame.contains("MPI_Comm_size") && lines.stdout.contains(".rs:"), "{lines}");
+    let list = Path::new(debug).join(".build-id/tutti-installed");
+    assert!(list.exists());
+    install(&["remove-debug", "", debug]).expect_success();
+    assert!(!Path::new(debug).exists(), "folders that were made for it are gone");
 }
 
 #[test]
