@@ -10,89 +10,22 @@
  * Two ranks on one node. Needs the right to trace an own process.
  */
 #include "bench.h"
+#include "traced.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { CALLS_MAX = 1000, WARM_UP = 100, TAG = 7 };
-
-/* What rank 0 shares with its tracer. Writer of `is_inside`: rank 0. Writers of the others: as said. */
-struct traced {
-    atomic_int is_wanted; /* rank 0: 1 attach, -1 there is nothing to trace */
-    atomic_int is_there;  /* tracer: 1 attached, -1 it may not */
-    atomic_int is_inside; /* rank 0: whether it is in a section */
-    uint64_t count;       /* tracer: instructions of the last section */
-};
 
 /* What the ranks share. Writer of `wanted`: rank 0; of `done`: rank 1. */
 struct turns {
     atomic_int wanted, done;
 };
 
-static struct traced *traced;
 static struct turns *turns;
-
-/* Counts each section of its parent until that ends. */
-static void trace(pid_t parent) {
-    int wanted, status;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    while ((wanted = atomic_load(&traced->is_wanted)) == 0) {
-        if (getppid() != parent) {
-            _exit(0);
-        }
-        usleep(200);
-    }
-    if (wanted < 0) {
-        _exit(0);
-    }
-    if (ptrace(PTRACE_SEIZE, parent, NULL, NULL) != 0) {
-        atomic_store(&traced->is_there, -1);
-        _exit(0);
-    }
-    atomic_store(&traced->is_there, 1);
-    int is_stepping = 0;
-    uint64_t count = 0;
-    for (;;) {
-        if (waitpid(parent, &status, __WALL) != parent || !WIFSTOPPED(status)) {
-            _exit(0);
-        }
-        int signal = WSTOPSIG(status), is_event = status >> 16 != 0;
-        if (signal == SIGTRAP && !is_event) {
-            signal = 0; /* the step, or the trap with which a section begins */
-            if (!is_stepping) {
-                is_stepping = 1;
-                count = 0;
-            } else if (atomic_load_explicit(&traced->is_inside, memory_order_relaxed)) {
-                count++;
-            } else {
-                is_stepping = 0;
-                traced->count = count;
-            }
-        } else if (is_event) {
-            signal = 0;
-        }
-        ptrace(is_stepping ? PTRACE_SINGLESTEP : PTRACE_CONT, parent, NULL, (void *)(long)signal);
-    }
-}
-
-/* A section. The first write is not counted: the trap comes after it. */
-#define COUNTED(calls)                                                                                                 \
-    do {                                                                                                               \
-        atomic_store_explicit(&traced->is_inside, 1, memory_order_relaxed);                                            \
-        __asm__ volatile("int3" ::: "memory");                                                                         \
-        calls;                                                                                                         \
-        atomic_signal_fence(memory_order_seq_cst);                                                                     \
-        atomic_store_explicit(&traced->is_inside, 0, memory_order_relaxed);                                            \
-        __asm__ volatile("nop" ::: "memory");                                                                          \
-    } while (0)
 
 static int turn;
 
@@ -314,15 +247,7 @@ static void share(int rank) {
 
 int main(int argc, char **argv) {
     int rank, ranks;
-    traced = mmap(NULL, sizeof *traced, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (traced == MAP_FAILED) {
-        perror("instructions: mmap");
-        return 2;
-    }
-    pid_t self = getpid(), tracer = fork();
-    if (tracer == 0) {
-        trace(self);
-    }
+    pid_t tracer = start_tracer();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -341,17 +266,12 @@ int main(int argc, char **argv) {
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
         MPI_Send_init(&sent, 1, MPI_LONG, 1, TAG, MPI_COMM_WORLD, &persistent);
-        prctl(PR_SET_PTRACER, tracer, 0, 0, 0);
-        atomic_store(&traced->is_wanted, 1);
-        while (atomic_load(&traced->is_there) == 0) {
-            sched_yield();
-        }
-        if (atomic_load(&traced->is_there) < 0) {
+        if (!be_traced(tracer)) {
             fprintf(stderr, "instructions: this process may not be traced\n");
             MPI_Abort(MPI_COMM_WORLD, 2);
         }
     } else {
-        atomic_store(&traced->is_wanted, -1);
+        need_no_tracer();
     }
     double empty = 0;
     for (size_t i = 0; i < sizeof ALL / sizeof *ALL; i++) {

@@ -61,6 +61,8 @@ pub enum Form {
     C,
     /// The same in C++ with tutti.hpp; ours only.
     Cxx,
+    /// Of bench/c with OpenSHMEM, by oshcc; ours only.
+    Shmem,
     /// Of examples/shared: ours with shared memory, by tutticc; other MPIs run its form with messages.
     Shared,
     /// The form with messages; ours only.
@@ -166,6 +168,7 @@ pub fn all() -> Vec<Case> {
         Case { id: "launch", way: Way::FromOutside, program: "initfini", budget_ms: 0, ..PLAIN },
         Case { id: "spawn", program: "spawn", ranks: 1, budget_ms: 0, ..PLAIN },
         Case { id: "instructions", program: "instructions", budget_ms: 0, ..PLAIN },
+        Case { id: "shmem_calls", program: "shmem_calls", budget_ms: 0, form: Form::Shmem, ..PLAIN },
         Case { id: "calls", program: "calls", form: Form::Cxx, ..PLAIN },
     ]
     .into_iter()

@@ -125,6 +125,8 @@ pub fn prepare(places: &Places, kind: Kind) -> Result<(), String> {
     prepare_programs(places, kind, &programs)?;
     let programs: BTreeSet<&str> = of(Form::Cxx).collect();
     programs.into_iter().try_for_each(|program| compile_cxx(places, &format!("bench/c/{program}.cpp")))?;
+    let programs: BTreeSet<&str> = of(Form::Shmem).collect();
+    programs.into_iter().try_for_each(|program| compile_shmem(places, &format!("bench/c/{program}.c")))?;
     shared::prepare(places, kind)
 }
 
@@ -194,6 +196,12 @@ pub fn compile_cxx(places: &Places, source: &str) -> Result<(), String> {
         End::Timeout => Err(format!("tutticxx: {}: the compiler did not end", source.display())),
         End::Failed(why) => Err(format!("tutticxx: {}: {why}", source.display())),
     }
+}
+
+/// Compiles a program with OpenSHMEM with our oshcc.
+fn compile_shmem(places: &Places, source: &str) -> Result<(), String> {
+    let folder = places.programs(Kind::Tutti);
+    compile(&places.bin(Kind::Tutti).join("oshcc"), &places.root.join(source), &folder, &[])
 }
 
 fn compile(cc: &Path, source: &Path, folder: &Path, more: &[&str]) -> Result<(), String> {

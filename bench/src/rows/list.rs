@@ -368,6 +368,16 @@ fn instructions(add: &mut Add<'_>) {
         let source = Line("instructions", select, "median_ins");
         add(&id, &format!("instructions: {name}"), "ins", source, Limit::Unknown, Beat(1.0));
     }
+    for (name, select) in [
+        ("shmem_long_p", "call=shmem_long_p"),
+        ("shmem_long_p, shmem_quiet", "call=shmem_long_p_quiet"),
+        ("shmem_long_g", "call=shmem_long_g"),
+        ("shmem_long_atomic_add", "call=shmem_long_atomic_add"),
+    ] {
+        let id = format!("instructions/{}", select.trim_start_matches("call="));
+        let source = Line("shmem_calls", select, "median_ins");
+        add(&id, &format!("instructions: {name}"), "ins", source, Limit::Unknown, Shown);
+    }
 }
 
 /// Cost of one of n pending operations: the same whatever n is, where nothing is looked through.
