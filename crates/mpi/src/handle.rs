@@ -110,6 +110,15 @@ impl<T> Slab<T> {
     /// When there are 2^20 objects of this kind.
     #[inline(always)]
     pub fn insert(&mut self, value: T) -> u32 {
+        self.insert_named(value).0
+    }
+
+    /// The same; returns its handle too.
+    ///
+    /// # Panics
+    /// As [`Slab::insert`].
+    #[inline(always)]
+    pub fn insert_named(&mut self, value: T) -> (u32, usize) {
         if self.free == NONE {
             self.grow();
         }
@@ -118,7 +127,7 @@ impl<T> Slab<T> {
         let slot = &mut self.slots[index as usize];
         self.free = std::mem::replace(&mut slot.state, TAKEN);
         slot.value.write(value);
-        index
+        (index, slot.handle as usize)
     }
 
     /// Makes one more slot, free.
@@ -217,6 +226,14 @@ impl<T> Slab<T> {
         self.index(handle).map(|index| self.get_mut(index))
     }
 
+    /// The object that a handle names, with its index.
+    #[inline(always)]
+    pub fn named(&self, handle: usize) -> Option<(u32, &T)> {
+        let index = handle & INDEX_MASK;
+        let slot = self.slots.get(index)?;
+        if slot.handle as usize == handle { Some((index as u32, slot.value()?)) } else { None }
+    }
+
     /// The object in a slot that is known to be taken.
     #[inline(always)]
     pub fn get(&self, index: u32) -> &T {
@@ -280,8 +297,9 @@ mod tests {
         let handle = slab.handle(index);
         assert!(handle > 4095 && handle < 1 << 31);
         assert_eq!(slab.find(handle), Some(&"a"));
+        assert_eq!(slab.named(handle), Some((index, &"a")));
         slab.remove(index);
-        assert_eq!(slab.find(handle), None);
+        assert_eq!((slab.find(handle), slab.named(handle)), (None, None));
         let again = slab.insert("b");
         assert_eq!(again, index);
         assert_eq!(slab.find(handle), None, "the old handle must not name the new object");

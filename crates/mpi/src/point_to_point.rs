@@ -109,19 +109,20 @@ pub unsafe fn try_start_receive_small(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Option<MPI_Request> {
-    if source < 0 || (tag < 0 && tag != MPI_ANY_TAG) {
-        return None;
+    if tag < 0 {
+        core::hint::cold_path();
+        if tag != MPI_ANY_TAG {
+            return None;
+        }
     }
     let (at, capacity) = call.types().plain(data)?;
     let communicator = call.comms().find(comm).ok()?;
-    let from = communicator.world_rank(source).ok()? as usize;
-    let context = communicator.context;
-    if communicator.needs_translation() || capacity > fast_path::CAPACITY_MAX {
+    let (from, context) = (communicator.same_rank(source)? as usize, communicator.context);
+    if capacity > fast_path::CAPACITY_MAX {
         return None;
     }
     // SAFETY: our contract.
-    let index = unsafe { call.engine_mut().try_start_receive_small(from, context, tag, at, capacity)? };
-    Some(MPI_Request(call.engine().requests.handle(index)))
+    unsafe { call.engine_mut().try_start_receive_small(from, context, tag, at, capacity) }
 }
 
 /// Starts a send; `None` when the destination is MPI_PROC_NULL.

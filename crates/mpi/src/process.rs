@@ -82,7 +82,8 @@ pub fn enter() -> Option<Guard> {
     if phase() != RUNNING {
         return enter_checked();
     }
-    take_lock()
+    // SAFETY: the phase is RUNNING.
+    Some(unsafe { take_lock() })
 }
 
 /// Enters the library for a short way; `None` before Init, after Finalize, and while the program is being
@@ -92,31 +93,28 @@ pub fn enter_running() -> Option<Guard> {
     if phase() != RUNNING {
         return None;
     }
-    take_lock()
+    // SAFETY: the phase is RUNNING.
+    Some(unsafe { take_lock() })
 }
 
 #[cold]
 fn enter_checked() -> Option<Guard> {
-    if matches!(phase(), CHECKED | PENDING) { take_lock() } else { None }
+    // SAFETY: the phase is one of the two.
+    matches!(phase(), CHECKED | PENDING).then(|| unsafe { take_lock() })
 }
 
+/// Enters the library in a phase in which calls find the process.
+///
+/// # Safety
+/// The caller has seen that the phase is RUNNING, CHECKED or PENDING.
 #[inline(always)]
-pub(crate) fn take_lock() -> Option<Guard> {
+pub(crate) unsafe fn take_lock() -> Guard {
     LOCK.acquire();
-    // SAFETY: RUNNING and CHECKED say that the value is there and stays; the lock is ours.
-    let process = unsafe { (*PROCESS.0.get()).as_mut() };
-    match process {
-        Some(process) => {
-            // SAFETY: the lock is ours, and the rank started before the process.
-            let rank = unsafe { LockedRank::new() };
-            rank.count_call(process.engine.counters.messages);
-            Some(Guard { process, rank })
-        }
-        None => {
-            LOCK.release();
-            None
-        }
-    }
+    // SAFETY: these phases say that the value is there, and it stays; the lock is ours, and the rank started
+    // before the process.
+    let (process, rank) = unsafe { ((*PROCESS.0.get()).as_mut().unwrap_unchecked(), LockedRank::new()) };
+    rank.count_call(process.engine.counters.messages);
+    Guard { process, rank }
 }
 
 /// Calls find the process from now on.

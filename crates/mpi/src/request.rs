@@ -232,6 +232,12 @@ impl Request {
         Request { is_plain: true, ..Request::new(RequestKind::Receive, buffer, context, from as i32, tag) }
     }
 
+    /// Whether it is a plain receive that has no message yet, and goes when the program completes it.
+    #[inline(always)]
+    pub fn is_awaited(&self) -> bool {
+        self.is_plain && !self.done && self.when_done == WhenDone::Keep
+    }
+
     /// A receive that takes a message with this word about its data is suspect unless its type has such data.
     #[inline]
     pub fn suspect_unless_taken(&mut self, word: SignatureWord, bytes: usize) {

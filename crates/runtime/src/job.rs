@@ -117,6 +117,14 @@ impl Rings {
         // SAFETY: as for the counters.
         doorbell::ring_if_sleeping(unsafe { self.endpoint.as_ref() });
     }
+
+    /// The same if it is owed that: it was told of room, and the caller's pass over the inbox ends.
+    #[inline(always)]
+    pub fn ring_if_owed(&mut self) {
+        if self.inbox.take_owed_bell() {
+            self.ring();
+        }
+    }
 }
 
 /// A process's view of its job. Clones are the same view.

@@ -1,6 +1,7 @@
-//! MPI chapter 3: receives, blocking and nonblocking.
+//! MPI chapter 3: receives, blocking and nonblocking. What stands out of line gets its data arguments as in
+//! [`super::sends`].
 
-use core::ffi::{CStr, c_int};
+use core::ffi::{CStr, c_int, c_void};
 
 use crate::abi::*;
 use crate::check::inspection::Inspect;
@@ -28,9 +29,10 @@ pub(super) unsafe fn receive(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
+    let Data { address, count, datatype } = data;
     let Some(mut guard) = process::enter_running() else {
         // SAFETY: our contract.
-        return unsafe { enter_and_receive(name, data, source, tag, comm, status) };
+        return unsafe { enter_and_receive(name, address, count, datatype, source, tag, comm, status) };
     };
     // SAFETY: our contract.
     unsafe {
@@ -39,7 +41,7 @@ pub(super) unsafe fn receive(
             guard.leave();
             return MPI_SUCCESS;
         }
-        receive_slowly(guard, name, data, source, tag, comm, status)
+        receive_slowly(guard, name, address, count, datatype, source, tag, comm, status)
     }
 }
 
@@ -51,7 +53,9 @@ pub(super) unsafe fn receive(
 #[inline(never)]
 unsafe fn enter_and_receive(
     name: &'static CStr,
-    data: Data,
+    address: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
@@ -59,7 +63,9 @@ unsafe fn enter_and_receive(
 ) -> c_int {
     match crate::check::enter_call(name) {
         // SAFETY: our contract.
-        Some(guard) => unsafe { receive_slowly(guard, name, data, source, tag, comm, status) },
+        Some(guard) => unsafe {
+            receive_slowly(guard, name, address, count, datatype, source, tag, comm, status)
+        },
         None => outside(name),
     }
 }
@@ -68,12 +74,15 @@ unsafe fn enter_and_receive(
 unsafe fn receive_slowly(
     guard: Guard,
     name: &'static CStr,
-    data: Data,
+    address: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
+    let data = Data { address, count, datatype };
     // SAFETY: our caller's contract.
     continue_after(guard, name, comm, |guard| unsafe {
         finish_receive(guard, data, source, tag, comm, status)
@@ -114,9 +123,12 @@ pub(super) unsafe fn start_receive(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
+    let Data { address, count, datatype } = data;
     let Some(mut guard) = process::enter_running() else {
         // SAFETY: our contract.
-        return unsafe { enter_and_start_receive(name, data, source, tag, comm, request) };
+        return unsafe {
+            enter_and_start_receive(name, address, count, datatype, source, tag, comm, request)
+        };
     };
     // SAFETY: our contract.
     unsafe {
@@ -125,7 +137,7 @@ pub(super) unsafe fn start_receive(
             guard.leave();
             return MPI_SUCCESS;
         }
-        start_receive_slowly(guard, name, data, source, tag, comm, request)
+        start_receive_slowly(guard, name, address, count, datatype, source, tag, comm, request)
     }
 }
 
@@ -137,7 +149,9 @@ pub(super) unsafe fn start_receive(
 #[inline(never)]
 unsafe fn enter_and_start_receive(
     name: &'static CStr,
-    data: Data,
+    address: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
@@ -145,7 +159,9 @@ unsafe fn enter_and_start_receive(
 ) -> c_int {
     match crate::check::enter_call(name) {
         // SAFETY: our contract.
-        Some(guard) => unsafe { start_receive_slowly(guard, name, data, source, tag, comm, request) },
+        Some(guard) => unsafe {
+            start_receive_slowly(guard, name, address, count, datatype, source, tag, comm, request)
+        },
         None => outside(name),
     }
 }
@@ -154,12 +170,15 @@ unsafe fn enter_and_start_receive(
 unsafe fn start_receive_slowly(
     guard: Guard,
     name: &'static CStr,
-    data: Data,
+    address: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
+    let data = Data { address, count, datatype };
     continue_after(guard, name, comm, |guard| {
         let started = point_to_point::start_receive(guard, data, source, tag, comm)?;
         let handle = guard.engine.receive_handle(started);

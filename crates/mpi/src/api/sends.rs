@@ -1,6 +1,9 @@
 //! MPI chapter 3: sends, blocking and nonblocking.
+//!
+//! What stands out of line gets its data arguments one by one, in registers: a value of three words would be
+//! written to memory first, also by a call that needs none of it.
 
-use core::ffi::{CStr, c_int};
+use core::ffi::{CStr, c_int, c_void};
 
 use crate::abi::*;
 use crate::datatype::Data;
@@ -24,14 +27,15 @@ pub(super) fn send(
     comm: MPI_Comm,
     mode: Mode,
 ) -> c_int {
+    let Data { address, count, datatype } = data;
     let Some(mut guard) = process::enter_running() else {
-        return enter_and_send(name, data, dest, tag, comm, mode);
+        return enter_and_send(name, address, count, datatype, dest, tag, comm, mode);
     };
     if mode == Mode::Standard && point_to_point::try_send_small(&mut guard, data, dest, tag, comm) {
         guard.leave();
         return MPI_SUCCESS;
     }
-    send_slowly(guard, name, data, dest, tag, comm, mode)
+    send_slowly(guard, name, address, count, datatype, dest, tag, comm, mode)
 }
 
 /// The process is not running, or it is being checked.
@@ -39,14 +43,16 @@ pub(super) fn send(
 #[inline(never)]
 fn enter_and_send(
     name: &'static CStr,
-    data: Data,
+    address: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
     mode: Mode,
 ) -> c_int {
     match crate::check::enter_call(name) {
-        Some(guard) => send_slowly(guard, name, data, dest, tag, comm, mode),
+        Some(guard) => send_slowly(guard, name, address, count, datatype, dest, tag, comm, mode),
         None => outside(name),
     }
 }
@@ -55,12 +61,15 @@ fn enter_and_send(
 fn send_slowly(
     guard: Guard,
     name: &'static CStr,
-    data: Data,
+    address: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
     mode: Mode,
 ) -> c_int {
+    let data = Data { address, count, datatype };
     continue_after(guard, name, comm, |guard| {
         if let Started::Pending(index) = point_to_point::start_send(guard, data, dest, tag, comm, mode)? {
             outcome_result(&guard.finish_request(index), 0)?;
@@ -82,9 +91,12 @@ pub(super) unsafe fn start_send(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
+    let Data { address, count, datatype } = data;
     let Some(mut guard) = process::enter_running() else {
         // SAFETY: our contract.
-        return unsafe { enter_and_start_send(name, data, dest, tag, comm, Mode::Standard, request) };
+        return unsafe {
+            enter_and_start(name, address, count, datatype, dest, tag, comm, Mode::Standard, request)
+        };
     };
     if point_to_point::try_send_small(&mut guard, data, dest, tag, comm) {
         // SAFETY: our contract.
@@ -93,7 +105,9 @@ pub(super) unsafe fn start_send(
         return MPI_SUCCESS;
     }
     // SAFETY: our contract.
-    unsafe { start_send_slowly(guard, name, data, dest, tag, comm, Mode::Standard, request) }
+    unsafe {
+        start_send_slowly(guard, name, address, count, datatype, dest, tag, comm, Mode::Standard, request)
+    }
 }
 
 /// Starts a send.
@@ -104,13 +118,16 @@ pub(super) unsafe fn start_send(
 unsafe fn start_send_slowly(
     guard: Guard,
     name: &'static CStr,
-    data: Data,
+    address: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
     mode: Mode,
     request: *mut MPI_Request,
 ) -> c_int {
+    let data = Data { address, count, datatype };
     continue_after(guard, name, comm, |guard| {
         let started = point_to_point::start_send(guard, data, dest, tag, comm, mode)?;
         // SAFETY: our contract.
@@ -119,11 +136,11 @@ unsafe fn start_send_slowly(
     })
 }
 
-/// Starts a send without the fast path: a synchronous one, or the process is not running or being checked.
+/// Starts a send without the fast path: a synchronous one.
 ///
 /// # Safety
 /// `request` is valid for writing.
-#[inline(never)]
+#[inline(always)]
 pub(super) unsafe fn enter_and_start_send(
     name: &'static CStr,
     data: Data,
@@ -133,9 +150,32 @@ pub(super) unsafe fn enter_and_start_send(
     mode: Mode,
     request: *mut MPI_Request,
 ) -> c_int {
+    let Data { address, count, datatype } = data;
+    // SAFETY: our contract.
+    unsafe { enter_and_start(name, address, count, datatype, dest, tag, comm, mode, request) }
+}
+
+/// The same; or the process is not running or being checked.
+///
+/// # Safety
+/// As above.
+#[inline(never)]
+unsafe fn enter_and_start(
+    name: &'static CStr,
+    address: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    mode: Mode,
+    request: *mut MPI_Request,
+) -> c_int {
     match crate::check::enter_call(name) {
         // SAFETY: our contract.
-        Some(guard) => unsafe { start_send_slowly(guard, name, data, dest, tag, comm, mode, request) },
+        Some(guard) => unsafe {
+            start_send_slowly(guard, name, address, count, datatype, dest, tag, comm, mode, request)
+        },
         None => outside(name),
     }
 }

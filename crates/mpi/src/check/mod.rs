@@ -54,7 +54,8 @@ pub fn enter_call(name: &'static CStr) -> Option<Guard> {
     if phase::phase() != phase::RUNNING {
         return enter(name);
     }
-    process::take_lock()
+    // SAFETY: the phase is RUNNING.
+    Some(unsafe { process::take_lock() })
 }
 
 /// The objects that were made since the last look belong to the last call.
@@ -78,7 +79,8 @@ pub fn enter(function: &'static CStr) -> Option<Guard> {
         events::deliver();
     }
     if matches!(phase::phase(), phase::RUNNING | phase::PENDING) {
-        return process::take_lock();
+        // SAFETY: the phase is one of the two.
+        return Some(unsafe { process::take_lock() });
     }
     let mut guard = process::enter()?;
     CALL.set(function);

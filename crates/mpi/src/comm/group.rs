@@ -73,6 +73,11 @@ impl Group {
         self.members.iter().enumerate().all(|(rank, world)| rank as u32 == *world)
     }
 
+    /// How many ranks are the world rank: all, or none where some rank is another one.
+    pub(super) fn untranslated(&self) -> u32 {
+        if self.is_identity() { self.members.len() as u32 } else { 0 }
+    }
+
     /// Rank of a process in the group.
     #[inline]
     pub fn rank_of(&self, world: u32) -> Option<u32> {

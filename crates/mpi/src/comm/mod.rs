@@ -50,8 +50,9 @@ pub struct Comm {
     pub group: Rc<Group>,
     /// The remote group of an intercommunicator.
     pub remote: Option<Rc<Group>>,
-    /// Every rank is the world rank: nothing to translate.
-    pub identity: bool,
+    /// Ranks that are the world's by the same number, so that nothing is to be translated: all of them, or
+    /// none if one is another.
+    untranslated: u32,
     /// Error handler; one of its references is ours.
     pub errhandler: MPI_Errhandler,
     /// Name given by the user.
@@ -126,13 +127,13 @@ impl Comm {
     /// An intracommunicator.
     pub fn new(context: u32, rank: usize, group: Rc<Group>) -> Self {
         let origin = group.origin();
-        let identity = group.is_identity();
+        let untranslated = group.untranslated();
         Comm {
             context,
             rank,
             group,
             remote: None,
-            identity,
+            untranslated,
             errhandler: MPI_ERRORS_ARE_FATAL,
             name: Vec::new(),
             attributes: attributes::Set::default(),
@@ -148,7 +149,7 @@ impl Comm {
 
     /// An intercommunicator.
     pub fn between(context: u32, rank: usize, group: Rc<Group>, remote: Rc<Group>) -> Self {
-        Comm { remote: Some(remote), identity: false, ..Comm::new(context, rank, group) }
+        Comm { remote: Some(remote), untranslated: 0, ..Comm::new(context, rank, group) }
     }
 
     /// How many processes are in the local group.
@@ -167,11 +168,21 @@ impl Comm {
     /// MPI_ERR_RANK when it is not in the group.
     #[inline(always)]
     pub fn world_rank(&self, rank: c_int) -> Result<u32> {
-        let members = self.peers().members();
-        if rank as u32 as usize >= members.len() {
-            return Err(bad_rank(rank, members.len()));
+        if let Some(same) = self.same_rank(rank) {
+            return Ok(same);
         }
-        Ok(if self.identity { rank as u32 } else { members[rank as usize] })
+        let members = self.peers().members();
+        match members.get(rank as u32 as usize) {
+            Some(&member) => Ok(member),
+            None => Err(bad_rank(rank, members.len())),
+        }
+    }
+
+    /// World rank of a destination or source where nothing is to be translated; none elsewhere, and of what
+    /// is no rank.
+    #[inline(always)]
+    pub fn same_rank(&self, rank: c_int) -> Option<u32> {
+        ((rank as u32) < self.untranslated).then_some(rank as u32)
     }
 
     /// The rank in a point-to-point call of a world rank that a message came from.
@@ -192,7 +203,7 @@ impl Comm {
     /// Whether the ranks of messages differ from those of the world.
     #[inline(always)]
     pub fn needs_translation(&self) -> bool {
-        !self.identity || self.remote.is_some()
+        self.untranslated == 0
     }
 
     /// Checks a root argument of an intracommunicator.

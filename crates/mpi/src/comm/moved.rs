@@ -110,7 +110,7 @@ impl Comm {
             self.collective.renew(job);
             self.group = group.unwrap_or_else(|| self.group.clone());
             self.remote = remote.or_else(|| self.remote.clone());
-            self.identity = self.remote.is_none() && self.group.is_identity();
+            self.untranslated = if self.remote.is_none() { self.group.untranslated() } else { 0 };
         }
         is_changed
     }

@@ -160,7 +160,13 @@ impl Types {
     pub fn plain(&self, data: Data) -> Option<(*mut u8, usize)> {
         let size = self.predefined.plain_size(data.datatype)?;
         let count = usize::try_from(data.count).ok().filter(|&count| count < 1 << 20)?;
-        (!data.address.is_null() || count == 0).then_some((data.address.cast(), count * size))
+        if data.address.is_null() {
+            core::hint::cold_path();
+            if count > 0 {
+                return None;
+            }
+        }
+        Some((data.address.cast(), count * size))
     }
 }
 

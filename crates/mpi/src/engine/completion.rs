@@ -159,10 +159,16 @@ impl Engine {
     /// As [`Engine::try_complete_quickly`].
     #[inline(always)]
     pub unsafe fn try_complete_soon(&mut self, handle: &mut MPI_Request, status: *mut MPI_Status) -> bool {
-        if let Some(index) = self.requests.index(handle.0) {
-            let request = self.requests.get(index);
-            if !request.done && request.is_plain {
-                self.progress_with(request.peer);
+        if let Some((index, request)) = self.requests.named(handle.0)
+            && request.is_awaited()
+        {
+            let source = request.peer;
+            if let Some((tag, bytes)) = self.take_awaited(index, source) {
+                self.requests.free_plain(index);
+                *handle = MPI_REQUEST_NULL;
+                // SAFETY: our contract.
+                unsafe { Outcome { source, tag, bytes, ..Outcome::EMPTY }.write(status) };
+                return true;
             }
         }
         // SAFETY: our contract.

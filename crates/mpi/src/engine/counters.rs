@@ -1,18 +1,21 @@
 //! Counters of the engine; `stats` shows them to the user.
 
 /// Counts since Init (the paper's table 5).
+///
+/// Those of a small message stand apart: counted side by side they would be put together in a register of
+/// vectors first, in more instructions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
     /// Messages sent.
     pub messages: u64,
-    /// Bytes sent.
-    pub bytes: u64,
-    /// Messages sent inside the envelope ring.
-    pub eager: u64,
     /// Messages streamed through the bulk ring without asking.
     pub streamed: u64,
+    /// Bytes sent.
+    pub bytes: u64,
     /// Messages announced.
     pub rendezvous: u64,
+    /// Messages sent inside the envelope ring.
+    pub eager: u64,
     /// Messages written to advertised receives (the paper's write protocol), whichever way their bytes went.
     pub remote_write: u64,
     /// Bytes of those messages.

@@ -10,6 +10,7 @@ use super::matching::Matching;
 use super::message::{LOCAL_EAGER_BYTES_MAX, Message, Mode};
 use super::peer::Peer;
 use super::unexpected_message::small_matches;
+use crate::abi::MPI_Request;
 use crate::check_mode;
 use crate::handle::{NONE, Slab};
 use crate::request::Request;
@@ -92,9 +93,7 @@ impl Engine {
         unsafe { message.read_inline_to(at, bytes) };
         message.consume();
         peer.release_credit(bytes);
-        if peer.rings.inbox.take_owed_bell() {
-            peer.rings.ring();
-        }
+        peer.rings.ring_if_owed();
         FastPath::Taken(envelope.tag, bytes)
     }
 
@@ -151,7 +150,7 @@ impl Engine {
         tag: i32,
         at: *mut u8,
         capacity: usize,
-    ) -> Option<u32> {
+    ) -> Option<MPI_Request> {
         if self.matching.has_unexpected(from) {
             let request = Request::plain(at, capacity, context, from, tag);
             // SAFETY: our contract.
@@ -159,9 +158,9 @@ impl Engine {
         }
         let mut request = Request::plain(at, capacity, context, from, tag);
         request.posted = self.matching.next_number();
-        let index = self.requests.insert(request);
-        self.matching.append(&mut self.requests, from as i32, index);
-        Some(index)
+        let (index, handle) = self.requests.insert_named(request);
+        self.matching.append_from(&mut self.requests, from, index);
+        Some(MPI_Request(handle))
     }
 
     /// The same when messages wait: takes the oldest one, if it is the one asked for and its few bytes fit.
@@ -169,7 +168,7 @@ impl Engine {
     /// # Safety
     /// The request's buffer is valid for writing.
     #[inline(never)]
-    unsafe fn try_start_with_waiting(&mut self, from: usize, mut request: Request) -> Option<u32> {
+    unsafe fn try_start_with_waiting(&mut self, from: usize, mut request: Request) -> Option<MPI_Request> {
         let (context, tag, buffer) = (request.context, request.tag, &request.buffer);
         let (tag, bytes) = self.matching.take_first_short(from, context, tag, buffer.bytes, |data| {
             // SAFETY: our contract; the data are no longer than the buffer.
@@ -177,21 +176,21 @@ impl Engine {
         })?;
         self.release_credit(from, bytes);
         (request.tag, request.bytes, request.done) = (tag, bytes, true);
-        Some(self.requests.insert(request))
+        Some(MPI_Request(self.requests.insert_named(request).1))
     }
 }
 
 impl Peer {
-    /// Takes the next message of this peer, whose world rank is `from`, if it is small and for the oldest
-    /// receive that is posted for the peer: which receive that was.
+    /// Takes the next message of this peer, whose world rank is `from`, if it is small and for this receive,
+    /// the oldest that is posted for the peer ([`Matching::only_candidate`]): its tag and bytes.
     #[inline(always)]
     pub(super) fn take_expected(
         &mut self,
         from: usize,
+        index: u32,
         matching: &mut Matching,
         requests: &mut Slab<Request>,
-    ) -> Option<u32> {
-        let index = matching.only_candidate(from)?;
+    ) -> Option<(i32, usize)> {
         let message = self.rings.inbox.peek()?;
         let (envelope, request) = (message.envelope, requests.get_mut(index));
         let bytes = envelope.length as usize;
@@ -215,6 +214,6 @@ impl Peer {
         (request.tag, request.bytes) = (envelope.tag, bytes);
         matching.take_candidate(from, std::mem::replace(&mut request.next, NONE));
         self.release_credit(bytes);
-        Some(index)
+        Some((envelope.tag, bytes))
     }
 }

@@ -65,6 +65,18 @@ struct Queue {
     last: u32,
 }
 
+impl Queue {
+    #[inline(always)]
+    fn append(&mut self, requests: &mut Slab<Request>, index: u32) {
+        let last = std::mem::replace(&mut self.last, index);
+        if self.first == NONE {
+            self.first = index;
+        } else {
+            requests.get_mut(last).next = index;
+        }
+    }
+}
+
 const EMPTY: Queue = Queue { first: NONE, last: NONE };
 
 /// Both sides of matching.
@@ -171,13 +183,17 @@ impl Matching {
     /// Appends a receive from this source, which has its number already, to its queue.
     #[inline(always)]
     pub(super) fn append(&mut self, requests: &mut Slab<Request>, source: i32, index: u32) {
-        let queue = if source == MPI_ANY_SOURCE { &mut self.any } else { &mut self.posted[source as usize] };
-        let last = std::mem::replace(&mut queue.last, index);
-        if queue.first == NONE {
-            queue.first = index;
+        if source == MPI_ANY_SOURCE {
+            self.any.append(requests, index);
         } else {
-            requests.get_mut(last).next = index;
+            self.append_from(requests, source as usize, index);
         }
+    }
+
+    /// The same from a source that is a rank.
+    #[inline(always)]
+    pub(super) fn append_from(&mut self, requests: &mut Slab<Request>, source: usize, index: u32) {
+        self.posted[source].append(requests, index);
     }
 
     /// The oldest receive posted for a source, if no receive from any source could come before it.

@@ -429,12 +429,30 @@ impl Engine {
         moved
     }
 
-    /// Moves what the rings with one peer hold; now and then, and for a peer that has none, all that can be
-    /// moved.
+    /// Takes the message of an awaited receive from this rank, if it is the rank's next one and the receive
+    /// its oldest: its tag and bytes, and the request is the caller's to free. Otherwise moves what the rings
+    /// with the rank hold; now and then, and for a rank that has none, all that can be moved.
     #[inline(always)]
-    fn progress_with(&mut self, peer: i32) {
+    fn take_awaited(&mut self, index: u32, source: i32) -> Option<(i32, usize)> {
         self.polls = self.polls.wrapping_add(1);
-        let from = peer as u32 as usize;
+        let from = source as u32 as usize;
+        let Engine { peers, matching, requests, polls, .. } = self;
+        if let Some(peer) = peers.find_mut(from)
+            && !polls.is_multiple_of(POLLS_PER_ROUND)
+            && !peer.is_busy()
+            && matching.only_candidate(from) == Some(index)
+            && let Some(taken) = peer.take_expected(from, index, matching, requests)
+        {
+            peer.rings.ring_if_owed();
+            return Some(taken);
+        }
+        self.poll_thoroughly(from);
+        None
+    }
+
+    /// The same where more is to be looked at than the next messages.
+    #[inline(never)]
+    fn poll_thoroughly(&mut self, from: usize) {
         if self.polls.is_multiple_of(POLLS_PER_ROUND) || !self.peers.has(from) {
             self.progress(None);
         } else {
@@ -451,7 +469,10 @@ impl Engine {
         let mut needs_attention = false;
         if is_ready {
             for _ in 0..ENVELOPES_PER_TURN {
-                let Some(index) = peer.take_expected(from, matching, requests) else { break };
+                let Some(index) = matching.only_candidate(from) else { break };
+                if peer.take_expected(from, index, matching, requests).is_none() {
+                    break;
+                }
                 requests.finish(index);
             }
             needs_attention = peer.rings.inbox.needs_attention();

@@ -192,9 +192,11 @@ pub(super) struct Peer {
     next_message: u32,
     inline_bytes_max: usize,
     eager_sent: u64,
-    eager_known_released: u64,
+    /// Up to where `eager_sent` may go, as far as is known.
+    eager_sent_max: u64,
     eager_released: u64,
-    eager_published: u64,
+    /// From where on `eager_released` is told to the peer.
+    eager_told_from: u64,
 }
 
 /// Entry that waits for room in the envelope ring.
@@ -283,9 +285,9 @@ impl Peer {
             next_message: 0,
             inline_bytes_max,
             eager_sent: 0,
-            eager_known_released: 0,
+            eager_sent_max: EAGER_CREDIT_BYTES,
             eager_released: 0,
-            eager_published: 0,
+            eager_told_from: EAGER_CREDIT_BYTES / 8,
         }
     }
 
@@ -434,9 +436,9 @@ impl Peer {
     #[inline(always)]
     fn has_credit(&mut self, bytes: usize) -> bool {
         let after = self.eager_sent + bytes as u64 + EAGER_OVERHEAD_BYTES;
-        after <= self.eager_known_released + EAGER_CREDIT_BYTES || {
-            self.eager_known_released = self.rings.released_by_peer();
-            after <= self.eager_known_released + EAGER_CREDIT_BYTES
+        after <= self.eager_sent_max || {
+            self.eager_sent_max = self.rings.released_by_peer() + EAGER_CREDIT_BYTES;
+            after <= self.eager_sent_max
         }
     }
 
@@ -451,8 +453,8 @@ impl Peer {
         self.eager_released += bytes as u64 + EAGER_OVERHEAD_BYTES;
         // The sender announces when it sees no credit, so it never waits for this; telling it seldom saves
         // cache traffic.
-        if self.eager_released - self.eager_published >= EAGER_CREDIT_BYTES / 8 {
-            self.eager_published = self.eager_released;
+        if self.eager_released >= self.eager_told_from {
+            self.eager_told_from = self.eager_released + EAGER_CREDIT_BYTES / 8;
             self.rings.release_to_peer(self.eager_released);
         }
     }

@@ -630,3 +630,60 @@ fn small_synchronous_message_brings_its_data_to_a_posted_receive() {
         }
     }
 }
+
+/// Starts a plain receive of a word from rank 0, as `MPI_Irecv` does.
+fn start_plain(engine: &mut Engine, tag: i32, word: &mut u64) -> MPI_Request {
+    let at = std::ptr::from_mut(word).cast();
+    // SAFETY: the word outlives the receive.
+    unsafe { engine.try_start_receive_small(A, CONTEXT, tag, at, SMALL) }.expect("no message waits")
+}
+
+/// Whether it is complete, as `MPI_Wait` asks first, and the tag that it then tells.
+fn complete_soon(engine: &mut Engine, handle: &mut MPI_Request) -> Option<i32> {
+    // SAFETY: a status of integers.
+    let mut status: MPI_Status = unsafe { std::mem::zeroed() };
+    // SAFETY: the status is ours.
+    let is_complete = unsafe { engine.try_complete_soon(handle, &mut status) };
+    assert_eq!(is_complete, *handle == MPI_REQUEST_NULL);
+    is_complete.then_some(status.MPI_TAG)
+}
+
+#[test]
+fn receives_completed_one_by_one_take_messages_in_order() {
+    let mut world = world(2);
+    let mut words = [0; 3];
+    // More often than there are polls before a look at all peers, and lines of a ring.
+    for turn in 0..500_u64 {
+        let sent = [turn * 3, turn * 3 + 1, turn * 3 + 2];
+        let [first, second, third] = &mut words;
+        let engine = &mut world.0[B];
+        let mut handles =
+            [start_plain(engine, 1, first), start_plain(engine, 2, second), start_plain(engine, 2, third)];
+        assert_eq!(complete_soon(engine, &mut handles[0]), None);
+        for (tag, word) in [1, 2, 2].into_iter().zip(&sent) {
+            world.send(A, B, tag, &word.to_ne_bytes());
+        }
+        // The oldest first, and the youngest: it takes its elders' messages to them.
+        let engine = &mut world.0[B];
+        let order = if turn % 2 == 0 { [0, 1, 2] } else { [2, 0, 1] };
+        let tags = order.map(|which| complete_soon(engine, &mut handles[which]));
+        assert_eq!(tags, order.map(|which| Some([1, 2, 2][which])));
+        assert_eq!(words, sent);
+        assert!(world.0[B].requests.is_empty());
+    }
+}
+
+#[test]
+fn receive_completed_soon_leaves_the_message_of_an_earlier_wildcard() {
+    let mut world = world(2);
+    let (mut earlier, mut word) = ([0; SMALL], 0);
+    let any = world.receive(B, MPI_ANY_SOURCE, MPI_ANY_TAG, &mut earlier);
+    let mut handle = start_plain(&mut world.0[B], 1, &mut word);
+    world.send(A, B, 1, &7_u64.to_ne_bytes());
+    assert_eq!(complete_soon(&mut world.0[B], &mut handle), None);
+    assert!(world.0[B].requests.get(any).done);
+    assert_eq!((u64::from_ne_bytes(earlier), word), (7, 0));
+    world.send(A, B, 1, &8_u64.to_ne_bytes());
+    assert_eq!(complete_soon(&mut world.0[B], &mut handle), Some(1));
+    assert_eq!(word, 8);
+}

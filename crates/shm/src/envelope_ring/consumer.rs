@@ -21,6 +21,8 @@ pub struct Consumer {
     pub(super) read: u64,
     /// `read` as last published in `consumed`.
     pub(super) published: u64,
+    /// From this number of `read` on it is published.
+    pub(super) publish_from: u64,
     pub(super) sequence: u32,
     /// `consumed` was stored and the sender has not been rung since.
     bell_owed: bool,
@@ -50,6 +52,7 @@ impl Consumer {
             consumed,
             read: 0,
             published: 0,
+            publish_from: lazy(count),
             sequence: 1,
             bell_owed: false,
             distance: Distance::default(),
@@ -123,7 +126,7 @@ impl Consumer {
         unsafe { self.consumed.as_ref() }.due.store(self.sequence, Ordering::Release);
         // The counter's line travels to the sender only when it asks; telling it every few lines keeps it in
         // our cache.
-        if self.read - self.published >= (self.mask as u64 + 1) / 8 {
+        if self.read >= self.publish_from {
             self.publish();
         }
     }
@@ -163,6 +166,7 @@ impl Consumer {
     pub fn publish(&mut self) {
         if self.published != self.read {
             self.published = self.read;
+            self.publish_from = self.read + lazy(self.mask + 1);
             self.bell_owed = true;
             // SAFETY: valid by the constructor's contract.
             let consumed = unsafe { self.consumed.as_ref() };
@@ -182,6 +186,11 @@ impl Consumer {
         // SAFETY: masked to the ring, which is valid by the constructor's contract.
         unsafe { self.lines.add(self.read as usize & self.mask).as_ref() }
     }
+}
+
+/// Lines of a ring of `count` that are consumed before the sender is told.
+pub(super) const fn lazy(count: usize) -> u64 {
+    count as u64 / 8
 }
 
 /// A message at the head of the ring.

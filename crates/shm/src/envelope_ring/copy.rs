@@ -8,20 +8,22 @@
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller's contract; the two overlapping moves stay inside [0, bytes).
     unsafe {
-        match bytes {
-            0 => {}
-            1..=3 => {
-                *to = *from;
-                *to.add(bytes / 2) = *from.add(bytes / 2);
-                *to.add(bytes - 1) = *from.add(bytes - 1);
+        // In this order: most messages are of a word or two.
+        if bytes >= 8 {
+            match bytes {
+                ..=16 => two::<u64>(from, to, bytes),
+                17..=40 => {
+                    two::<u128>(from, to, bytes.min(32));
+                    two::<u64>(from.add(bytes - 16), to.add(bytes - 16), 16);
+                }
+                _ => std::ptr::copy_nonoverlapping(from, to, bytes),
             }
-            4..=7 => two::<u32>(from, to, bytes),
-            8..=16 => two::<u64>(from, to, bytes),
-            17..=40 => {
-                two::<u128>(from, to, bytes.min(32));
-                two::<u64>(from.add(bytes - 16), to.add(bytes - 16), 16);
-            }
-            _ => std::ptr::copy_nonoverlapping(from, to, bytes),
+        } else if bytes >= 4 {
+            two::<u32>(from, to, bytes);
+        } else if bytes > 0 {
+            *to = *from;
+            *to.add(bytes / 2) = *from.add(bytes / 2);
+            *to.add(bytes - 1) = *from.add(bytes - 1);
         }
     }
 }

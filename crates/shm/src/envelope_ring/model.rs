@@ -4,6 +4,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::consumer::lazy;
 use super::*;
 use crate::model::explore;
 
@@ -27,8 +28,8 @@ impl Memory {
         let (mut producer, mut consumer) =
             unsafe { (Producer::new(first, count, consumed), Consumer::new(first, count, consumed)) };
         self.consumed.lines.store(start, Ordering::Relaxed);
-        (producer.written, producer.known_consumed) = (start, start);
-        (consumer.read, consumer.published) = (start, start);
+        (producer.written, producer.room_until) = (start, start + count as u64);
+        (consumer.read, consumer.published, consumer.publish_from) = (start, start, start + lazy(count));
         (producer.sequence, consumer.sequence) = (u32::MAX - 3, u32::MAX - 3);
         (producer, consumer)
     }

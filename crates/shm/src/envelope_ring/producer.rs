@@ -26,8 +26,8 @@ pub struct Producer {
     consumed: NonNull<Consumed>,
     /// Lines written since the start, pads included.
     pub(super) written: u64,
-    /// Value of `consumed` when last looked at.
-    pub(super) known_consumed: u64,
+    /// Up to where `written` may go, by `consumed` when last looked at.
+    pub(super) room_until: u64,
     pub(super) sequence: u32,
     /// Lines whose word 0 is payload of a message.
     payload: LineSet,
@@ -57,7 +57,7 @@ impl Producer {
             mask: count - 1,
             consumed,
             written: 0,
-            known_consumed: 0,
+            room_until: count as u64,
             sequence: 1,
             payload: LineSet([0; 4]),
             clean_from: 0,
@@ -101,7 +101,8 @@ impl Producer {
         if inline.len() <= LINE_BYTES - HEADER_BYTES {
             return self.try_push_line(envelope, inline);
         }
-        self.try_push_lines(envelope, inline)
+        let Envelope { kind, flags, context, tag, length } = *envelope;
+        self.try_push_lines([kind, flags], pack(context, tag as u32), length, inline)
     }
 
     /// A message of one line, which always fits before the end of the ring.
@@ -111,20 +112,34 @@ impl Producer {
         if !self.has_room(2) {
             return false;
         }
-        let at = self.written as usize & self.mask;
-        if self.written < self.clean_from {
+        // Read once: behind a store to shared memory the compiler would read all of it again.
+        let (written, sequence) = (self.written, self.sequence);
+        let at = written as usize & self.mask;
+        if written < self.clean_from {
             self.clear_payload(at + 1);
+            self.payload.remove(at);
         }
-        self.store(at, envelope);
-        self.store_inline(at, inline);
-        self.commit(at, envelope.kind, envelope.flags, 1);
-        claim(self.line(at + CLAIMED_AHEAD));
+        // SAFETY: masked to the ring, which is valid by the constructor's contract, also longer than this
+        // borrow.
+        let [line, ahead] = unsafe {
+            [at, (at + CLAIMED_AHEAD) & self.mask].map(|at| &*self.lines.add(at).as_ptr().cast_const())
+        };
+        store(line, envelope);
+        self.store_short(at, line, inline);
+        line.words[0].store(head(envelope.kind, envelope.flags, 1, sequence), Ordering::Release);
+        self.sequence = next_sequence(sequence);
+        self.written = written + 1;
+        claim(ahead);
         true
     }
 
+    /// A message of several lines: kind and flags, context and tag, length. Out of line, and in registers:
+    /// else the short ones would store their envelopes first.
     #[inline(never)]
-    fn try_push_lines(&mut self, envelope: &Envelope, inline: &[u8]) -> bool {
-        self.try_push_stored(envelope, inline.len(), |ring, at| ring.store_inline(at, inline))
+    fn try_push_lines(&mut self, [kind, flags]: [u8; 2], matching: u64, length: u64, inline: &[u8]) -> bool {
+        let (context, tag) = (matching as u32, (matching >> 32) as i32);
+        let envelope = Envelope { kind, flags, context, tag, length };
+        self.try_push_stored(&envelope, inline.len(), |ring, at| ring.store_inline(at, inline))
     }
 
     /// Publishes a message of `bytes` inline bytes, which `fill` writes to the address that it is given.
@@ -153,7 +168,7 @@ impl Producer {
         &mut self,
         envelope: &Envelope,
         bytes: usize,
-        store: impl FnOnce(&mut Self, usize),
+        fill: impl FnOnce(&mut Self, usize),
     ) -> bool {
         debug_assert!(bytes <= self.inline_bytes_max());
         debug_assert!(envelope.kind > PAD, "kind {} is not a message's", envelope.kind);
@@ -174,24 +189,15 @@ impl Producer {
         }
         // The header last: the receiver polls its line, and would take it from us between two stores far
         // apart.
-        store(self, at);
-        self.store(at, envelope);
+        fill(self, at);
+        store(self.line(at), envelope);
         self.commit(at, envelope.kind, envelope.flags, needed);
         true
     }
 
-    /// The words of a header behind the commit.
-    #[inline(always)]
-    fn store(&self, at: usize, envelope: &Envelope) {
-        let line = self.line(at);
-        line.words[1].store(pack(envelope.context, envelope.tag as u32), Ordering::Relaxed);
-        line.words[2].store(envelope.length, Ordering::Relaxed);
-    }
-
     #[inline(always)]
     fn commit(&mut self, at: usize, kind: u8, flags: u8, lines: usize) {
-        let word =
-            u64::from(kind) | u64::from(flags) << 8 | (lines as u64) << 16 | u64::from(self.sequence) << 32;
+        let word = head(kind, flags, lines, self.sequence);
         if self.written < self.clean_from {
             self.payload.remove(at);
         }
@@ -228,10 +234,11 @@ impl Producer {
     #[inline(always)]
     fn has_room(&mut self, lines: usize) -> bool {
         let end = self.written + lines as u64;
-        end <= self.known_consumed + self.mask as u64 + 1 || {
+        end <= self.room_until || {
             // SAFETY: valid by the constructor's contract.
-            self.known_consumed = unsafe { self.consumed.as_ref() }.lines.load(Ordering::Acquire);
-            end <= self.known_consumed + self.mask as u64 + 1
+            let consumed = unsafe { self.consumed.as_ref() }.lines.load(Ordering::Acquire);
+            self.room_until = consumed + self.mask as u64 + 1;
+            end <= self.room_until
         }
     }
 
@@ -239,6 +246,23 @@ impl Producer {
     fn line(&self, at: usize) -> &Line {
         // SAFETY: masked to the ring, which is valid by the constructor's contract.
         unsafe { self.lines.add(at & self.mask).as_ref() }
+    }
+
+    /// Inline data of a message of one line.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    fn store_short(&mut self, _at: usize, line: &Line, inline: &[u8]) {
+        // SAFETY: the caller has checked that they fit into the line, which is atomics, so it may be written
+        // through the reference; the receiver does not look at it before the commit.
+        unsafe {
+            let to = std::ptr::from_ref(line).cast::<u8>().add(HEADER_BYTES).cast_mut();
+            copy(inline.as_ptr(), to, inline.len());
+        }
+    }
+
+    #[cfg(loom)]
+    fn store_short(&mut self, at: usize, _line: &Line, inline: &[u8]) {
+        self.store_inline(at, inline);
     }
 
     #[cfg(not(loom))]
@@ -268,6 +292,19 @@ impl Producer {
                 .store(u64::from_ne_bytes(word), Ordering::Relaxed);
         }
     }
+}
+
+/// Word 0 of a message.
+#[inline(always)]
+fn head(kind: u8, flags: u8, lines: usize, sequence: u32) -> u64 {
+    u64::from(kind) | u64::from(flags) << 8 | (lines as u64) << 16 | u64::from(sequence) << 32
+}
+
+/// The words of a header behind the commit.
+#[inline(always)]
+fn store(line: &Line, envelope: &Envelope) {
+    line.words[1].store(pack(envelope.context, envelope.tag as u32), Ordering::Relaxed);
+    line.words[2].store(envelope.length, Ordering::Relaxed);
 }
 
 /// A set of positions in the ring.
