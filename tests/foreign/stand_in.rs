@@ -41,6 +41,32 @@ fn mpich_binary_has_the_numbers_of_its_header() {
     }
 }
 
+/// The number of the caller, not what it became on its way.
+#[test]
+fn mpich_binary_finds_its_own_numbers_in_errors() {
+    let scratch = Scratch::new("stand-in-numbers");
+    let Some(file) = compiled_from(&scratch, "numbers") else { return };
+    let ran = mpiexec(&["-n", "1"], &file, &[]).expect_success();
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    let expected = [
+        "tag is -5,",
+        "rank is -77,",
+        "split_type is 99,",
+        "order is 98,",
+        "array_of_distribs[0] is 97,",
+        "lock_type is 999,",
+        "typeclass is 96,",
+        "assert is 0x70000000,",
+        "key 0x3039 is freed",
+        // Ours of MPI_ANY_TAG: no number of MPICH's.
+        "MPI_ERR_TAG",
+    ];
+    assert_eq!(lines.len(), expected.len(), "{ran}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.contains(expected), "{expected}: {ran}");
+    }
+}
+
 #[test]
 fn mpich_binary_and_one_of_ours_are_one_job() {
     let scratch = Scratch::new("stand-in-both");

@@ -17,7 +17,9 @@ fn in_special_rank(rank: c_int) -> c_int {
         mpich::MPI_ANY_SOURCE => MPI_ANY_SOURCE,
         mpich::MPI_ROOT => MPI_ROOT,
         MPI_UNDEFINED => MPI_UNDEFINED,
-        _ => ABSENT,
+        // It would have a meaning here, as the others have there.
+        MPI_ROOT => ABSENT,
+        other => other,
     }
 }
 
@@ -41,7 +43,7 @@ fn out_special_rank(rank: c_int) -> c_int {
 pub(crate) fn in_tag(tag: c_int) -> c_int {
     match tag {
         mpich::MPI_ANY_TAG => MPI_ANY_TAG,
-        tag if tag < 0 => ABSENT,
+        MPI_ANY_TAG => ABSENT,
         tag => tag,
     }
 }
@@ -118,6 +120,8 @@ pub(crate) fn in_key(key: c_int) -> c_int {
         _ => match in_attribute_keys_of_windows(key) {
             known if known != key => known,
             _ if key == mpich::MPI_KEYVAL_INVALID => MPI_KEYVAL_INVALID,
+            // One that is none here either.
+            _ if key != MPI_KEYVAL_INVALID && out_key(key) == mpich::MPI_KEYVAL_INVALID => key,
             _ => ABSENT,
         },
     }

@@ -27,25 +27,37 @@ pub fn generate(table: &Table, mpich: &Mpich) -> Result<String, String> {
     write_handles(&mut out, table, mpich)?;
     for (role, _) in &mpich.roles {
         match role {
-            Role::One(title) => write_one(&mut out, mpich, group(table, title), MISSING),
+            Role::One(title) => write_one(&mut out, mpich, group(table, title), Otherwise::Argument),
             Role::Bits(title) => write_bits(&mut out, mpich, group(table, title)),
             Role::Number | Role::Rank | Role::Tag | Role::Error | Role::Key | Role::BlockSize => {}
         }
     }
     for title in ["Error classes", "Error classes of the tools interface"] {
-        write_one(&mut out, mpich, group(table, title), MISSING);
+        write_one(&mut out, mpich, group(table, title), Otherwise::Missing);
     }
     for title in ["Attribute keys of communicators", "Attribute keys of windows"] {
-        write_one(&mut out, mpich, group(table, title), "value");
+        write_one(&mut out, mpich, group(table, title), Otherwise::Itself);
     }
     for title in ["Window flavours", "Window memory models"] {
-        write_one(&mut out, mpich, group(table, title), MISSING);
+        write_one(&mut out, mpich, group(table, title), Otherwise::Missing);
     }
     Ok(out)
 }
 
 /// The number that one without a meaning becomes: none of the constants of either side.
 const MISSING: &str = "ABSENT";
+
+/// The number that one becomes that is none of the group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Otherwise {
+    /// [`MISSING`].
+    Missing,
+    /// The same.
+    Itself,
+    /// The same for ours, which names it in its error, unless it would have a meaning there; [`MISSING`] for
+    /// theirs.
+    Argument,
+}
 
 fn group<'a>(table: &'a Table, title: &str) -> &'a ConstantGroup {
     table.constants.iter().find(|group| group.title == title).expect("roles name groups that exist")
@@ -169,7 +181,7 @@ fn write_predefined(out: &mut String, class: &str, list: &[Predefined]) -> Resul
 }
 
 /// Both directions of a group of which one constant is given.
-fn write_one(out: &mut String, mpich: &Mpich, group: &ConstantGroup, otherwise: &str) {
+fn write_one(out: &mut String, mpich: &Mpich, group: &ConstantGroup, otherwise: Otherwise) {
     let pairs: Vec<(i64, i64)> = pairs(mpich, group);
     let name = slug(&group.title);
     for (direction, from_theirs) in [("in", true), ("out", false)] {
@@ -188,12 +200,13 @@ fn write_one(out: &mut String, mpich: &Mpich, group: &ConstantGroup, otherwise: 
                 put(out, format_args!("        {from} => {to},\n"));
             }
         }
-        put(
-            out,
-            format_args!(
-                "        MPI_UNDEFINED => MPI_UNDEFINED,\n        _ => {otherwise},\n    }}\n}}\n\n"
-            ),
-        );
+        out.push_str("        MPI_UNDEFINED => MPI_UNDEFINED,\n");
+        let is_argument = otherwise == Otherwise::Argument && from_theirs;
+        for (ours, _) in pairs.iter().filter(|(ours, _)| is_argument && seen.insert(*ours)) {
+            put(out, format_args!("        {ours} => {MISSING},\n"));
+        }
+        let rest = if is_argument || otherwise == Otherwise::Itself { "value" } else { MISSING };
+        put(out, format_args!("        _ => {rest},\n    }}\n}}\n\n"));
     }
 }
 
@@ -215,9 +228,14 @@ fn write_bits(out: &mut String, mpich: &Mpich, group: &ConstantGroup) {
             let (from, to) = if from_theirs { (theirs, ours) } else { (ours, theirs) };
             put(out, format_args!("({from}, {to}), "));
         }
-        out.push_str(
-            "] {\n        if rest & from != 0 {\n            rest &= !from;\n            bits |= to;\n        }\n    }\n    \
-             if rest == 0 { bits } else { ABSENT }\n}\n\n",
+        let known = pairs.iter().fold(0, |all, (ours, theirs)| all | if from_theirs { ours } else { theirs });
+        // Ours names a bit that is none in its error, unless it would have a meaning there.
+        put(
+            out,
+            format_args!(
+                "] {{\n        if rest & from != 0 {{\n            rest &= !from;\n            bits |= to;\n        }}\n    }}\n    \
+                 if rest & {known} == 0 {{ bits | rest }} else {{ ABSENT }}\n}}\n\n"
+            ),
         );
     }
 }
