@@ -8,8 +8,10 @@
 //! | [`sweep`], at the next start of a starter of the user | all of them were killed at once |
 //!
 //! The starter holds a lock on a file in it as long as it lives. A sweep takes folders that belong to its
-//! user and have such a file, which no process holds: never by the name alone. Another user's stay, and
-//! root's daemon sweeps none: her next job does.
+//! user and have such a file, which no process holds; and those without one, as a starter leaves them that is
+//! killed before it has the lock, or an older one: their job has no socket, and no process names them in its
+//! environment. Never by the name alone. Another user's stay, and root's daemon sweeps none: her next job
+//! does.
 
 use std::ffi::OsStr;
 use std::io;
@@ -20,8 +22,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     Access, AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, access, flock, fstat, open, openat,
-    renameat, unlinkat,
+    renameat, statat, unlinkat,
 };
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 /// Folders of shared memory; the first that can be written is taken.
@@ -110,8 +113,36 @@ fn sweep_in(place: &Path) {
             && unlinkat(&folder, LOCK, AtFlags::empty()).is_ok()
         {
             let _ = rustix::fs::unlinkat(CWD, entry.path(), AtFlags::REMOVEDIR);
+        } else if is_left_without_lock(&entry.path()).unwrap_or(false) {
+            let _ = std::fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// Whether this is a folder of this user that has no lock, and no job.
+fn is_left_without_lock(path: &Path) -> io::Result<bool> {
+    let folder = open_folder(path)?;
+    let is_own = fstat(&folder)?.st_uid == geteuid().as_raw();
+    let is_locked = !matches!(statat(&folder, LOCK, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT));
+    let name = path.file_name().and_then(|name| name.as_bytes().strip_prefix(PREFIX.as_bytes()));
+    let Some(job) = name.filter(|_| is_own && !is_locked) else { return Ok(false) };
+    // The starter has had the socket since before it made the folder.
+    let socket = [b"@tutti-", job].concat();
+    let sockets = std::fs::read("/proc/net/unix")?;
+    let has_job = sockets.split(|byte| b" \n".contains(byte)).any(|word| word == socket);
+    Ok(!has_job && !is_named_by_a_process(path)?)
+}
+
+/// Whether the environment of a process of this user has the path.
+fn is_named_by_a_process(path: &Path) -> io::Result<bool> {
+    let path = path.as_os_str().as_bytes();
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        if environment.windows(path.len()).any(|bytes| bytes == path) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The lock of a folder of this user that no process holds, and the folder.
@@ -145,6 +176,9 @@ fn remove_others(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
     use tutti_testkit::Scratch;
 
     use super::*;
@@ -160,8 +194,7 @@ mod tests {
         std::fs::create_dir(at("tutti-pmix-killed/session")).unwrap();
         std::fs::write(at("tutti-pmix-killed/session/segment"), "x").unwrap();
         flock(&killed._lock, FlockOperation::Unlock).unwrap();
-        // By the name alone: of another release, a link to a folder that is free, a FIFO for a lock.
-        std::fs::create_dir(at("tutti-pmix-other")).unwrap();
+        // By the name alone: a link to a folder that is free, a FIFO for a lock.
         let free = made("elsewhere");
         flock(&free._lock, FlockOperation::Unlock).unwrap();
         std::os::unix::fs::symlink(at("elsewhere"), at("tutti-pmix-link")).unwrap();
@@ -169,11 +202,36 @@ mod tests {
         rustix::fs::mknodat(CWD, at("tutti-pmix-fifo/lock"), FileType::Fifo, Mode::RUSR, 0).unwrap();
         sweep_in(scratch.path());
         assert!(!at("tutti-pmix-killed").exists());
-        for left in ["tutti-pmix-held/lock", "tutti-pmix-other", "elsewhere/lock", "tutti-pmix-fifo/lock"] {
+        for left in ["tutti-pmix-held/lock", "elsewhere/lock", "tutti-pmix-fifo/lock"] {
             assert!(at(left).exists(), "{left}");
         }
         drop(held);
         assert!(!at("tutti-pmix-held").exists());
+    }
+
+    /// As a starter leaves it that is killed before it has the lock, or an older one.
+    #[test]
+    fn sweep_removes_folders_without_a_lock_that_no_job_has() {
+        let scratch = Scratch::new("pmix-folders-older");
+        let job = |name: &str| format!("{name}-{}", std::process::id());
+        let at = |name: &str| scratch.path().join(format!("{PREFIX}{}", job(name)));
+        for name in ["older", "half", "bound", "named"] {
+            std::fs::create_dir_all(at(name).join("session")).unwrap();
+        }
+        std::fs::write(at("half").join(NEW_LOCK), "").unwrap();
+        let address = format!("tutti-{}", job("bound"));
+        let address = <SocketAddr as SocketAddrExt>::from_abstract_name(address).unwrap();
+        let _listener = UnixListener::bind_addr(&address).unwrap();
+        let mut command = std::process::Command::new("sleep");
+        command.env("OMPI_MCA_btl_sm_backing_directory", at("named"));
+        let mut process = command.arg("60").spawn().unwrap();
+        sweep_in(scratch.path());
+        let left = ["older", "half", "bound", "named"].map(|name| at(name).exists());
+        process.kill().unwrap();
+        process.wait().unwrap();
+        assert_eq!(left, [false, false, true, true]);
+        sweep_in(scratch.path());
+        assert!(!at("named").exists());
     }
 
     #[test]
@@ -185,8 +243,11 @@ mod tests {
         let folder = Folder::make_at(scratch.path().join("tutti-pmix-1")).unwrap();
         flock(&folder._lock, FlockOperation::Unlock).unwrap();
         std::os::unix::fs::chown(folder.path(), Some(12345), None).unwrap();
+        let other = scratch.path().join("tutti-pmix-2");
+        std::fs::create_dir(&other).unwrap();
+        std::os::unix::fs::chown(&other, Some(12345), None).unwrap();
         sweep_in(scratch.path());
-        assert!(folder.path().join(LOCK).exists());
+        assert!(folder.path().join(LOCK).exists() && other.exists());
     }
 
     #[test]
