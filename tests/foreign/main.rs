@@ -13,3 +13,4 @@ mod open_mpi;
 mod open_mpi_dynamic;
 mod packages;
 mod stand_in;
+mod unserved;

@@ -5,6 +5,7 @@ use tutti_protocol::wire::Library;
 
 use crate::pmi::Pmi;
 use crate::pmix::Pmix;
+use crate::unserved::{self, Looks};
 
 /// Servers that the ranks of a job are offered.
 #[derive(Debug)]
@@ -15,11 +16,28 @@ pub struct Foreign {
     pub pmix: Option<Pmix>,
     /// Libraries on which ranks have begun with MPI.
     pub seen: Vec<Library>,
+    /// Looks for programs that neither reaches; none: worlds of size 1 are right, or another node looks.
+    pub looks: Option<Looks>,
 }
 
 impl Foreign {
     /// Notes the library of a rank; whether it is the first on it.
     pub fn note(&mut self, library: Library) -> bool {
         library.note(&mut self.seen)
+    }
+    /// Looks, when it is time, for a program that nobody serves, unless a rank has begun with MPI; the line
+    /// for the user.
+    pub fn poll_unserved(&mut self, now_ns: u64) -> Option<String> {
+        let looks = self.looks.as_mut().filter(|_| self.seen.is_empty())?;
+        let line = looks.take(now_ns).then(|| unserved::line(self.pmix.is_some())).flatten();
+        if line.is_some() {
+            looks.end();
+        }
+        line
+    }
+
+    /// When [`Self::poll_unserved`] is due.
+    pub fn unserved_due_ns(&self) -> Option<u64> {
+        self.looks.as_ref().filter(|_| self.seen.is_empty())?.due_ns()
     }
 }

@@ -17,6 +17,7 @@
 //! | [`foreign`] | the servers by which programs of other MPIs start |
 //! | [`pmi`] | the one for MPICH and its relatives |
 //! | [`pmix`] | the one for Open MPI, a process of its own |
+//! | [`unserved`] | programs of other MPIs that these servers do not reach |
 //! | [`binding`] | which rank may run on which cores |
 //! | [`regions`] | regions of this job for other jobs, and the process that serves them |
 //! | [`memory_watch`] | whether the job is hit when the memory of its user is used up |
@@ -52,4 +53,5 @@ pub mod spawning;
 pub mod stand_in;
 pub mod starter;
 pub mod tickets;
+pub mod unserved;
 pub mod writer;

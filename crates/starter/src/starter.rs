@@ -26,6 +26,7 @@ use crate::parts::Parts;
 use crate::pmix::Pmix;
 use crate::readiness::now_ns;
 use crate::spawning::Later;
+use crate::unserved::Looks;
 use reconnect::Reconnect;
 use tutti_os::Signals;
 use tutti_os::cgroup::Cgroup;
@@ -272,6 +273,9 @@ impl Starter {
                 self.log_debug(|| format!("started {} ranks", pids.len()));
                 self.report(&Report::Started { pids, cores });
                 self.watch = Some(stuck::Watch::from(now_ns()));
+                let looks = ready.job.ranks() > 1 && ready.job.node() == 0;
+                let foreign = self.parts.foreign.iter_mut().filter(|_| looks);
+                foreign.for_each(|foreign| foreign.looks = Some(Looks::from(now_ns())));
                 self.idle = ready.job.idle_ms.map(|ms| idle::IdleWatch::from(ms, now_ns()));
             }
             Err(error) => self.refuse(error.to_string(), 1),

@@ -9,6 +9,7 @@ use tutti_shm::ticket::{Face, Notice};
 
 use super::reconnect::Reconnect;
 use super::{Starter, hold, idle, stuck};
+use crate::foreign::Foreign;
 use crate::launch;
 use crate::memory_watch::MemoryWatch;
 use crate::network_context::NetworkContext;
@@ -103,6 +104,7 @@ impl Starter {
         let memory_ns = self.memory_watch.as_ref().map(MemoryWatch::due_ns);
         let tickets_ns = parts.tickets.as_ref().and_then(Tickets::due_ns);
         let pmix_ns = parts.foreign.as_ref().and_then(|foreign| foreign.pmix.as_ref()?.due_ns());
+        let unserved_ns = parts.foreign.as_ref().and_then(Foreign::unserved_due_ns);
         let of_ranks = [
             silence_ns,
             grace_ns,
@@ -113,6 +115,7 @@ impl Starter {
             connections_ns,
             tickets_ns,
             pmix_ns,
+            unserved_ns,
         ];
         let wake_ns =
             [self.orphans_ns, self.linger_ns, due_ns, hold_ns, context_ns].into_iter().chain(of_ranks);
@@ -412,6 +415,13 @@ impl Starter {
         }
     }
 
+    fn look_for_unserved(&mut self, now_ns: u64) {
+        let is_ending = self.parts.ranks.is_ending();
+        let foreign = self.parts.foreign.as_mut().filter(|_| !is_ending);
+        let line = foreign.and_then(|foreign| foreign.poll_unserved(now_ns));
+        line.into_iter().for_each(|line| self.report(&Report::Warning(line)));
+    }
+
     pub(super) fn handle_time(&mut self, now_ns: u64) {
         self.handle_away(now_ns);
         self.handle_hold_time(now_ns);
@@ -420,6 +430,7 @@ impl Starter {
         self.handle_idle_time(now_ns);
         self.handle_spawn_time(now_ns);
         self.look_at_pmix(now_ns);
+        self.look_for_unserved(now_ns);
         self.watch_memory(now_ns);
         self.parts.tickets.iter_mut().for_each(|tickets| tickets.handle_time(now_ns));
         if let Some(jobs) = self.parts.connections.poll(now_ns) {
