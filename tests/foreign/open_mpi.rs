@@ -225,6 +225,19 @@ fn open_mpi_job_that_floods_its_pmix_server_ends_with_one_line() {
     assert!(matches!(&own[..], [one] if is_said(one)), "{ran}");
 }
 
+/// libpmix closes its listener when it gets no more descriptors: then nobody would be served any more.
+#[test]
+fn open_mpi_job_that_crowds_its_pmix_server_with_connections_ends_with_one_line() {
+    let scratch = Scratch::new("open-mpi-crowd");
+    let Some(libpmix) = libpmix() else { return };
+    let crowd = compiled_without_mpi(&scratch, "crowd");
+    let mut command = program("mpiexec");
+    let ran = run(command.env("TUTTI_LIBPMIX", &libpmix).args(["-n", "1"]).arg(&crowd));
+    assert_eq!((ran.code(), ran.stdout.as_str()), (1, "crowds\n"), "{ran}");
+    let expected = "opened more connections to the PMIx server than it may have (";
+    assert!(matches!(&own_lines(&ran)[..], [one] if one.contains(expected)), "{ran}");
+}
+
 #[test]
 fn open_mpi_job_is_refused_in_one_line_where_libpmix_does_not_do() {
     for (library, expected) in [
@@ -238,6 +251,7 @@ fn open_mpi_job_is_refused_in_one_line_where_libpmix_does_not_do() {
     }
     let scratch = Scratch::new("open-mpi-old");
     refuse_a_library_that_needs_another(&scratch);
+    refuse_a_library_that_is_damaged(&scratch);
     // One that is older, and one that refuses.
     let cases = [
         (
@@ -289,6 +303,22 @@ fn refuse_a_library_that_needs_another(scratch: &Scratch) {
     assert_eq!(ran.code(), 1, "{ran}");
     let is_named = ran.stderr.contains("libmunge.so.77: cannot open") && ran.stderr.contains("libmunge2");
     assert!(ran.stderr.lines().count() == 1 && is_named, "{ran}");
+}
+
+/// A libpmix that ends the server when it is loaded, as one does whose file is cut off.
+#[track_caller]
+fn refuse_a_library_that_is_damaged(scratch: &Scratch) {
+    let library = scratch.path().join("damaged.so");
+    let source = scratch.path().join("damaged.c");
+    let text = "#include <signal.h>\n#include <unistd.h>\n__attribute__((constructor)) static void end(void) { kill(getpid(), SIGKILL); }\n";
+    std::fs::write(&source, text).expect("the scratch folder is ours");
+    let mut cc = std::process::Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+    tutti_tests::run(&mut cc, Duration::from_secs(60)).expect_success();
+    let ran = run(program("mpiexec").env("TUTTI_LIBPMIX", &library).args(["-n", "2", "true"]));
+    let expected =
+        format!("was killed by signal 9 while it began with libpmix, the first of {}", library.display());
+    assert!(ran.code() == 1 && ran.stderr.lines().count() == 1 && ran.stderr.contains(&expected), "{ran}");
 }
 
 #[test]

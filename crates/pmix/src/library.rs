@@ -7,6 +7,7 @@
 //! | [`upcalls`] | what libpmix calls: a [`Request`] each |
 //! | [`reply`] | answers to it |
 //! | [`accept`] | connections that libpmix accepts: those of other users never reach it |
+//! | [`silent`] | those that have said nothing yet, for which it would wait |
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -25,6 +26,7 @@ use crate::wire::Description;
 mod abi;
 mod accept;
 mod reply;
+mod silent;
 mod upcalls;
 
 pub use self::reply::{Pending, Reply};
@@ -148,6 +150,11 @@ impl Library {
         ]);
         // SAFETY: table and list stay for ever.
         self.check("PMIx_server_init", unsafe { (self.init)(module, own.as_mut_ptr(), own.len()) })
+    }
+
+    /// Has no more connections accepted than this: then [`Upcalls::handle_crowd`] is called.
+    pub fn limit_connections(&self, limit: u32) {
+        accept::limit(limit);
     }
 
     /// Expects the ranks of a namespace; gives the variables of each one of this node.

@@ -44,6 +44,11 @@ const LOOK_PAUSE: Duration = Duration::from_millis(50);
 const TEXT_BYTES_MAX: usize = 16 << 10;
 /// Texts of all ranks, at most.
 const TEXTS_MAX: usize = 1024;
+/// Connections that the ranks may hold: so many each, and some more. A program of MPI has one.
+const CONNECTIONS_PER_RANK: u32 = 4;
+const CONNECTIONS_MIN: u32 = 256;
+/// Descriptors that the process has beside them, at most.
+const OTHER_DESCRIPTORS: u64 = 64;
 /// Requests that wait at once, at most.
 const WAITING_MAX: usize = 4096;
 
@@ -93,6 +98,7 @@ fn begin(job: &Description, shared: &Arc<Shared>) -> Result<Vec<Vec<String>>, St
     library.serve(job, Box::new(Server(Arc::clone(shared))))?;
     let variables = library.admit(job, &Space::first(job))?;
     limit_address_space();
+    library.limit_connections(allow_connections(job.ranks().max(job.universe)));
     let (watching, limit) = (Arc::clone(shared), used_bytes() + KEYS_BYTES_MAX);
     spawn_thread("watch", move || watch(&watching, limit))?;
     Ok(variables)
@@ -440,6 +446,10 @@ impl Upcalls for Server {
         Ok(())
     }
 
+    fn handle_crowd(&self, limit: u32) {
+        self.0.send(&FromServer::Crowded(limit));
+    }
+
     fn handle_keys(&self, to: u32, number: u64, status: i32, bytes: &[u8]) {
         self.0.tell(Word::Keys { to, number, status, bytes: bytes.to_vec() });
     }
@@ -467,6 +477,19 @@ fn limit_address_space() {
     let wanted = address_space_bytes() + ROOM_BYTES;
     let current = limit.current.map_or(wanted, |current| current.min(wanted));
     let _ = setrlimit(Resource::As, Rlimit { current: Some(current), maximum: limit.maximum });
+}
+
+/// Makes room for the connections of so many ranks, as far as the process may; gives how many that is.
+fn allow_connections(ranks: u32) -> u32 {
+    let wanted = CONNECTIONS_MIN.saturating_add(ranks.saturating_mul(CONNECTIONS_PER_RANK));
+    let needed = u64::from(wanted) + OTHER_DESCRIPTORS;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return wanted;
+    }
+    let raised = limit.maximum.map_or(needed, |maximum| maximum.min(needed));
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum: limit.maximum });
+    u32::try_from(raised.saturating_sub(OTHER_DESCRIPTORS)).unwrap_or(wanted)
 }
 
 fn watch(shared: &Shared, limit: u64) {

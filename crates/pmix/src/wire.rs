@@ -173,6 +173,8 @@ pub enum FromServer {
     },
     /// A rank waits only so long: how long has the job stood still?
     Clock,
+    /// The ranks hold more connections than the server may have: so many.
+    Crowded(u32),
 }
 
 /// A message as it travels.
@@ -274,7 +276,11 @@ mod tests {
     fn messages_that_are_nearly_right_are_read_or_refused() {
         let log = FromServer::Log { rank: 1, text: b"text".to_vec() };
         let ready = FromServer::Ready(vec![vec!["A=1".into()], vec!["B=2".into(); 3]]);
-        let ended = [FromServer::Connected(1), FromServer::Abort { rank: u32::MAX, status: -1 }];
+        let ended = [
+            FromServer::Connected(1),
+            FromServer::Abort { rank: u32::MAX, status: -1 },
+            FromServer::Crowded(300),
+        ];
         let fence = FromServer::Fence(vec![7; 100]);
         let command = Command { ranks: 2, file: b"a".to_vec(), ..Command::default() };
         let spawn = FromServer::Spawn { number: 1, rank: 0, commands: vec![command] };

@@ -108,6 +108,8 @@ pub struct Pmix {
     /// None: it has failed.
     control: Option<OwnedFd>,
     incoming: Incoming,
+    /// Files that it may load.
+    libraries: Vec<String>,
     /// Bytes that wait for room.
     out: Vec<u8>,
     pid: Pid,
@@ -169,10 +171,12 @@ impl Pmix {
             become_server(&program, &own, &null, &wanted.environment);
         });
         let (pid, process) = forked?;
+        let libraries = wanted.libraries.clone();
         let description = describe(job, wanted.libraries, universe, folder.path());
         let mut pmix = Pmix {
             control: Some(control),
             incoming: Incoming::default(),
+            libraries,
             out: encode(&ToServer::Begin(description)),
             pid,
             process,
@@ -367,6 +371,10 @@ impl Pmix {
                 "the ranks have put more keys and values over PMIx than a job may (256 MiB on a node)".into(),
                 events,
             ),
+            FromServer::Crowded(limit) => self.fail(
+                format!("the ranks have opened more connections to the PMIx server than it may have ({limit} on a node)"),
+                events,
+            ),
             FromServer::Connected(rank) => events.push(PmixEvent::Started(rank)),
             FromServer::Finalized(rank) => events.push(PmixEvent::Finished(rank)),
             FromServer::Abort { rank, status } => {
@@ -438,6 +446,14 @@ impl Pmix {
             _ => "has ended".into(),
         };
         let pid = self.pid.as_raw_nonzero();
+        if !self.is_ready() {
+            // It has done nothing of its own until then: the library is cut off, or not what it says it is.
+            let libraries = self.libraries.join(", ");
+            return format!(
+                "the PMIx server (tutti-pmix, pid {pid}) {how} while it began with libpmix, the first of {libraries} that is \
+                 there: a file of it is damaged, or another libpmix than it says (TUTTI_LIBPMIX names another file)"
+            );
+        }
         format!("the PMIx server (tutti-pmix, pid {pid}) {how}: programs of Open MPI cannot go on without it")
     }
 }

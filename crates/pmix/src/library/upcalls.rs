@@ -70,6 +70,9 @@ pub trait Upcalls: Send + Sync {
     /// That number.
     fn handle(&self, request: Request, pending: Pending) -> Result<(), i32>;
 
+    /// There are more connections than this, which the process may have.
+    fn handle_crowd(&self, limit: u32);
+
     /// The keys of a process of this node, that another node has asked for with this number.
     fn handle_keys(&self, node: u32, number: u64, status: i32, bytes: &[u8]);
 }
