@@ -1,6 +1,6 @@
 //! Requests and partitioned messages.
 
-use crate::{LIMIT, conforms};
+use crate::{LIMIT, conforms, mpiexec};
 use tutti_tests::{Scratch, compile, program, run};
 
 // Paper: M13
@@ -46,4 +46,16 @@ fn between_nodes(name: &str) {
     let options = ["-n", "2", "--virtual-nodes", "2"];
     let ran = run(program("mpiexec").args(options).arg(&compiled), LIMIT).expect_success();
     assert!(ran.stdout.contains(&format!("{name}: ok\n")), "{ran}");
+}
+
+/// Of each kind there can be 2^20.
+#[test]
+fn objects_that_are_never_freed_end_the_job_with_a_line() {
+    let scratch = Scratch::new("mpi-fills");
+    let program = compile("tests/mpi/programs/fills.c", scratch.path());
+    let ran = mpiexec(1, &program, &[]);
+    let is_said =
+        ran.stderr.contains(" has 1048576 info objects (MPI_Info) at once, and there can be no more");
+    assert!(ran.code() != 0 && ran.stdout.is_empty() && is_said, "{ran}");
+    assert!(!ran.stderr.contains("broken invariant"), "{ran}");
 }

@@ -8,6 +8,11 @@
 
 use std::mem::MaybeUninit;
 
+use tutti_runtime::log;
+
+use crate::abi::MPI_ERR_NO_MEM;
+use crate::end_job::{By, end_job};
+
 const INDEX_BITS: u32 = 20;
 const GENERATION_BITS: u32 = 7;
 const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
@@ -46,6 +51,32 @@ pub enum Kind {
     File,
     /// Keys of attributes, which are integers
     Keyval,
+}
+
+/// Ends the job with a line: there is no room for one more object. Nobody who makes one expects to be refused,
+/// and a program that has so many forgets them.
+#[cold]
+fn end_full(kind: Kind) -> ! {
+    let what = match kind {
+        Kind::Comm => "communicators (MPI_Comm)",
+        Kind::Datatype => "datatypes (MPI_Datatype)",
+        Kind::Errhandler => "error handlers (MPI_Errhandler)",
+        Kind::Group => "groups (MPI_Group)",
+        Kind::Info => "info objects (MPI_Info)",
+        Kind::Message => "matched messages that were not received (MPI_Message)",
+        Kind::Op => "operations (MPI_Op)",
+        Kind::Request => "requests that were not completed (MPI_Request)",
+        Kind::Session => "sessions (MPI_Session)",
+        Kind::Win => "windows (MPI_Win)",
+        Kind::File => "files (MPI_File)",
+        Kind::Keyval => "keys of attributes",
+    };
+    let pid = std::process::id();
+    log::line(format_args!(
+        "this process (pid {pid}) has {} {what} at once, and there can be no more: it makes ever new ones and frees none",
+        INDEX_MASK + 1
+    ));
+    end_job(By::Error, MPI_ERR_NO_MEM)
 }
 
 /// Objects of one kind, named by handles.
@@ -106,8 +137,7 @@ impl<T> Slab<T> {
 
     /// Stores a value; returns its index.
     ///
-    /// # Panics
-    /// When there are 2^20 objects of this kind.
+    /// Where there are 2^20 objects of this kind the job ends with a line.
     #[inline(always)]
     pub fn insert(&mut self, value: T) -> u32 {
         self.insert_named(value).0
@@ -134,7 +164,9 @@ impl<T> Slab<T> {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
-        assert!(self.slots.len() <= INDEX_MASK, "more than {INDEX_MASK} objects of kind {:?}", self.kind);
+        if self.slots.len() > INDEX_MASK {
+            end_full(self.kind);
+        }
         let index = self.slots.len() as u32;
         let handle = (self.kind as u32) << (INDEX_BITS + GENERATION_BITS) | index;
         self.slots.push(Slot { handle, state: self.free, value: MaybeUninit::uninit() });
