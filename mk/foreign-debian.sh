@@ -7,7 +7,8 @@ place=$PWD/target/peers/mpich-debian
 packages=(mpich libmpich-dev libmpich12 libucx0 libfabric1 libhwloc15 libibverbs1 librdmacm1 libltdl7 libnl-3-200 libnl-route-3-200
     libnuma1 libgfortran5 libslurm38
     netpipe-mpich2 scalapack-mpi-test scalapack-test-common libscalapack-mpich2.2 libblas3 liblapack3
-    nwchem-mpich nwchem-data libpython3.11)
+    nwchem-mpich nwchem-data libpython3.11
+    bagel libboost-serialization1.74.0 libxc9 mocassin mocassin-data mocassin-benchmarks)
 
 if [ "$(cat "$place/with" 2>/dev/null)" != "${packages[*]}" ]; then
     rm -rf "$place.new"

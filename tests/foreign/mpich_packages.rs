@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use tutti_testkit::{Need, skip};
 use tutti_tests::{Ran, Scratch, program, run};
 
 use crate::packages::{NETPIPE_WORDS, expect_netpipe};
@@ -151,4 +152,73 @@ fn mpich_package_nwchem_has_the_energies_of_water() {
 #[ignore = "packages of Debian: make foreign-debian"]
 fn mpich_package_nwchem_has_the_energies_of_water_on_nodes() {
     expect_water(NODES);
+}
+
+/// A program whose files its package has in `/usr/share`, where a mount namespace shows them: only root can
+/// make one.
+#[track_caller]
+fn with_files(place: &[&str], scratch: &Scratch, name: &str, words: &[&str]) -> Option<Ran> {
+    if !rustix::process::geteuid().is_root() {
+        skip(Need::Root, "shows files of packages in /usr/share");
+        return None;
+    }
+    let layers = format!("lowerdir={}:/usr/share", folder().join("usr/share").display());
+    let shown = "mount -t overlay overlay -o \"$0\" /usr/share && exec \"$@\"";
+    let mpiexec = program("mpiexec");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", shown, &layers]).arg(mpiexec.get_program()).args(place);
+    command.arg(folder().join("usr/bin").join(name)).args(words).current_dir(scratch.path());
+    command.env("TUTTI_DAEMON", "none").envs([("OMP_NUM_THREADS", "1"), ("BAGEL_NUM_THREADS", "1")]);
+    Some(run(&mut command, LIMIT).expect_success())
+}
+
+const HYDROGEN_FLUORIDE: &str = r#"{ "bagel": [
+    { "title": "molecule", "angstrom": true,
+      "basis": "/usr/share/bagel/svp.json", "df_basis": "/usr/share/bagel/svp-jkfit.json",
+      "geometry": [ { "atom": "H", "xyz": [0.0, 0.0, 0.0] }, { "atom": "F", "xyz": [0.0, 0.0, 0.9178] } ] },
+    { "title": "hf", "thresh": 1.0e-10 }
+] }"#;
+
+/// Quantum chemistry on one-sided communication: the energy of a molecule.
+#[test]
+#[ignore = "packages of Debian: make foreign-debian"]
+fn mpich_package_bagel_has_the_energy_of_a_molecule() {
+    for place in [&["-n", "1"][..], NODE, NODES] {
+        let scratch = Scratch::new("mpich-packages-bagel");
+        std::fs::write(scratch.path().join("hf.json"), HYDROGEN_FLUORIDE).expect("the folder is ours");
+        let Some(ran) = with_files(place, &scratch, "BAGEL", &["hf.json"]) else { return };
+        // Number of the iteration, energy, change, time.
+        let energies = ran.stdout.lines().filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.first()?.parse::<u32>().ok().filter(|_| words.len() == 4)?;
+            words[1].parse::<f64>().ok()
+        });
+        let energy = energies.last().unwrap_or(0.0);
+        let is_converged = ran.stdout.contains("SCF iteration converged");
+        assert!(is_converged && (energy + 99.932_387_47).abs() < 1e-7, "{place:?}: {energy}: {ran}");
+    }
+}
+
+/// Photons through a nebula, by chance: how bright it is.
+#[test]
+#[ignore = "packages of Debian: make foreign-debian"]
+fn mpich_package_mocassin_counts_the_photons_of_a_nebula() {
+    for place in [NODE, NODES] {
+        let scratch = Scratch::new("mpich-packages-mocassin");
+        let prepare = "mkdir input output && cp \"$0\"/* input/ && sed -i \
+            's/^nPhotons.*/nPhotons 20000/; s/^n\\([xyz]\\) 13/n\\1 7/; s/^maxIterateMC.*/maxIterateMC 2 95./; /^autoPackets/d' \
+            input/input.in";
+        let nebula = folder().join("usr/share/mocassin/benchmarks/gas/HII20");
+        let mut command = Command::new("sh");
+        run(command.args(["-c", prepare]).arg(nebula).current_dir(scratch.path()), LIMIT).expect_success();
+        let Some(ran) = with_files(place, &scratch, "mocassin", &[]) else { return };
+        assert!(ran.stdout.contains("end simulation reached - clean exit"), "{ran}");
+        let written =
+            std::fs::read_to_string(scratch.path().join("output/lineFlux.out")).expect("its answer");
+        let line = written.lines().find(|line| line.contains("Hbeta [E36 erg/s]:")).unwrap_or_default();
+        let brightness: f64 =
+            line.split_whitespace().last().and_then(|word| word.parse().ok()).unwrap_or(0.0);
+        // 5.6 to 5.9 with so few photons.
+        assert!((5.0..6.6).contains(&brightness), "{place:?}: {written}");
+    }
 }
