@@ -29,4 +29,4 @@ fi
 results=$language${CONFORMANCE_WAY:+-$CONFORMANCE_WAY}
 mpich=()
 [ "$language" != both ] || mpich=(target/peers/mpich)
-timeout --kill-after=5 7200 python3 -B "tests/conformance/$language.py" "$suite" "${mpich[@]}" target/dist "$place/$results" "$@"
+exec timeout --kill-after=5 "${CONFORMANCE_SECONDS:-7200}" python3 -B "tests/conformance/$language.py" "$suite" "${mpich[@]}" target/dist "$place/$results" "$@"

@@ -9,12 +9,22 @@ reasons.py knows (REASONS_OF_BINARIES), and for each folder how many passed on b
 status 1 if a test passed there and not here without a reason. What each printed is in RESULTS/theirs and RESULTS/ours.
 
 What passes there alone runs once more on ours, when nothing else does: a test that a busy machine has stopped is no difference.
+Ended by SIGTERM (timeout), it says what it has until then, and its status is 1.
 """
-import concurrent.futures, os, pathlib, sys
+import concurrent.futures, os, pathlib, signal, sys
 
 import c
 from reasons import reason_of_binary
 from way import launcher
+
+
+class Ended(Exception):
+    """SIGTERM has come."""
+
+
+def end(_signal, _frame):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Ended
 
 
 class Count:
@@ -38,27 +48,43 @@ def main():
     ours = c.Way("ours", lambda ranks: launcher(dist, ranks), ["--universe", "300"])
     suite = c.Suite(source, mpich / "bin/mpicc", results, [theirs, ours])
     jobs = c.listed(suite, sys.argv[5:])
-    counts, total, there_alone = {}, Count(), []
+    counts, total, there_alone = {}, Count(), {}
+    signal.signal(signal.SIGTERM, end)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for job, (number, (name, line, outcomes)) in zip(jobs, enumerate(pool.map(lambda job: suite.one(*job), jobs))):
-            for way, (_, said) in zip(suite.ways, outcomes):
-                c.keep(results / way.name, name, number, line, said)
-            passed = [not why for why, _ in outcomes]
-            if passed == [True, False]:
-                there_alone.append((job, number))
-                continue
-            counted(counts, total, name, line, outcomes)
-    suite.ways = [ours]
-    unexplained = 0
-    for job, number in there_alone:
-        name, line, [(why, said)] = suite.one(*job)
-        c.keep(results / "ours", name, number, line, said)
-        unexplained += counted(counts, total, name, line, [("", ""), (why, said)])
+        try:
+            for job, (number, (name, line, outcomes)) in zip(jobs, enumerate(pool.map(lambda job: suite.one(*job), jobs))):
+                for way, (_, said) in zip(suite.ways, outcomes):
+                    c.keep(results / way.name, name, number, line, said)
+                passed = [not why for why, _ in outcomes]
+                if passed == [True, False]:
+                    there_alone[number] = job, name, line, outcomes
+                    continue
+                counted(counts, total, name, line, outcomes)
+            suite.ways = [ours]
+            unexplained = 0
+            for number, (job, name, line, outcomes) in list(there_alone.items()):
+                _, _, [(why, said)] = suite.one(*job)
+                c.keep(results / "ours", name, number, line, said)
+                del there_alone[number]
+                unexplained += counted(counts, total, name, line, [outcomes[0], (why, said)])
+        except Ended:
+            for _, name, line, outcomes in there_alone.values():
+                counted(counts, total, name, line, outcomes)
+            tested = total.both + total.theirs + total.ours + total.none
+            print(f"ended by SIGTERM: {tested} of {len(jobs)} tests; what passed there alone did not run again")
+            table(counts, total)
+            sys.stdout.flush()
+            # Not the tests that run.
+            os._exit(1)
+    table(counts, total)
+    return 1 if unexplained else 0
+
+
+def table(counts, total):
     print("\n| folder | both | MPICH's library alone | ours alone | none |\n|---|---|---|---|---|")
     for name, count in counts.items():
         print(count.row(name))
     print(total.row("all"))
-    return 1 if unexplained else 0
 
 
 def counted(counts, total, name, line, outcomes):
