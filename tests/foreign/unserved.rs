@@ -59,7 +59,7 @@ fn open_mpi_ranks_that_no_pmix_server_reaches_run_alone_with_a_line() {
     expect_line(&hidden(&scratch, &served, &format!("-i {prefix}"), &file), library, TAKEN);
 }
 
-/// Nothing is said of one rank, which is alone anyway, and of programs that may be.
+/// Silence about one rank, which is alone anyway, and about programs that may be.
 #[test]
 fn mpich_rank_that_may_be_alone_has_no_line() {
     let scratch = Scratch::new("unserved-wanted");

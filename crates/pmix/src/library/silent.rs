@@ -43,7 +43,7 @@ struct Kept {
 pub(super) enum Beginning {
     There,
     Missing,
-    /// It is closed without one.
+    /// Closed without one.
     Never,
 }
 

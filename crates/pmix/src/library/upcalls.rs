@@ -70,7 +70,7 @@ pub trait Upcalls: Send + Sync {
     /// That number.
     fn handle(&self, request: Request, pending: Pending) -> Result<(), i32>;
 
-    /// There are more connections than this, which the process may have.
+    /// Handles that there are more connections than this, which the process may have.
     fn handle_crowd(&self, limit: u32);
 
     /// The keys of a process of this node, that another node has asked for with this number.
