@@ -188,12 +188,12 @@ fn mpich_package_bagel_has_the_energy_of_a_molecule() {
         std::fs::write(scratch.path().join("hf.json"), HYDROGEN_FLUORIDE).expect("the folder is ours");
         let Some(ran) = with_files(place, &scratch, "BAGEL", &["hf.json"]) else { return };
         // Number of the iteration, energy, change, time.
-        let energies = ran.stdout.lines().filter_map(|line| {
+        let mut energies = ran.stdout.lines().filter_map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             words.first()?.parse::<u32>().ok().filter(|_| words.len() == 4)?;
             words[1].parse::<f64>().ok()
         });
-        let energy = energies.last().unwrap_or(0.0);
+        let energy = energies.next_back().unwrap_or(0.0);
         let is_converged = ran.stdout.contains("SCF iteration converged");
         assert!(is_converged && (energy + 99.932_387_47).abs() < 1e-7, "{place:?}: {energy}: {ran}");
     }

@@ -53,8 +53,8 @@ pub enum Kind {
     Keyval,
 }
 
-/// Ends the job with a line: there is no room for one more object. Nobody who makes one expects to be refused,
-/// and a program that has so many forgets them.
+/// Ends the job with a line: there is no room for one more object. Nobody who makes one expects to be
+/// refused, and a program that has so many forgets them.
 #[cold]
 fn end_full(kind: Kind) -> ! {
     let what = match kind {
