@@ -33,8 +33,7 @@ fn bad_memory_of_a_message_between_nodes_is_the_user_s_line() {
         let ran =
             run(mpiexec.args(["--virtual-nodes", "2", "-n", "2", "--timeout", "20"]).arg(&path).arg(what));
         assert!(ran.code() != 0 && !ran.stderr.contains("broken invariant"), "{what}: {ran}");
-        let is_signal = ran.code() == 139;
-        assert!(is_signal || ran.stderr.contains(why), "{what}: {ran}");
+        assert!(ran.stderr.contains(why) && ran.code() < 128, "{what}: {ran}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The promises of the MPI functions. Each program in `programs/` checks one subject on its own and prints
 //! "name: ok"; a test here runs it with `mpiexec` on several numbers of ranks.
 
+mod bad_memory;
 mod communicators;
 mod counters;
 mod datatypes;

@@ -37,6 +37,30 @@ fn shmem_puts_and_gets_of_all_types_arrive() {
     conforms("rma", &[1, 2, 4]);
 }
 
+/// Memory that a call cannot access is the user's line, wherever the other PE is.
+#[test]
+fn shmem_bad_memory_of_a_put_or_get_is_the_user_s_line() {
+    let scratch = Scratch::new("shmem-bad-memory");
+    let compiled = compile_with("oshcc", "tests/shmem/programs/bad_memory.c", scratch.path());
+    let words = [
+        ("put", "shmem_long_put", "source"),
+        ("get", "shmem_long_get", "dest"),
+        ("put-large", "shmem_putmem", "source"),
+        ("get-large", "shmem_getmem", "dest"),
+        ("put-nbi", "shmem_", "source"),
+        ("iput", "shmem_long_iput", "source"),
+    ];
+    for place in [&["-n", "1"][..], &["-n", "2"], &["-n", "2", "--virtual-nodes", "2"]] {
+        for (word, call, argument) in words {
+            let ran = run(program("oshrun").args(place).arg(&compiled).arg(word), LIMIT);
+            let is_named = ran.stderr.contains(call) && ran.stderr.contains(argument);
+            let said = ran.stderr.lines().filter(|line| line.starts_with("tutti: ")).count();
+            assert!(is_named && said == 1, "{word}, {place:?}: {ran}");
+            assert!(ran.code() != 0 && ran.code() < 128, "{word}, {place:?}: {ran}");
+        }
+    }
+}
+
 #[test]
 fn shmem_shared_team_has_the_pes_of_the_node() {
     let scratch = Scratch::new("shmem-shared");

@@ -47,32 +47,10 @@ pub fn end_alone(status: i32, what: fmt::Arguments<'_>) -> ! {
     end_job(By::Error, status)
 }
 
-/// Bytes of a line that is said without the heap.
-const LINE_MAX: usize = 1024;
-
-/// A line that is put together on the stack; what is longer is cut.
-struct Line {
-    bytes: [u8; LINE_MAX],
-    length: usize,
-}
-
-impl fmt::Write for Line {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = &mut self.bytes[self.length..];
-        let count = text.len().min(room.len());
-        room[..count].copy_from_slice(&text.as_bytes()[..count]);
-        self.length += count;
-        Ok(())
-    }
-}
-
 /// Says a line from a handler, wherever the program was: it takes no heap and no lock.
 pub(crate) fn say_in_handler(what: fmt::Arguments<'_>) {
-    let mut line = Line { bytes: [0; LINE_MAX], length: 0 };
-    let _ = fmt::write(&mut line, format_args!("tutti: {what}\n"));
     let stderr = STDERR.load(Ordering::Relaxed);
-    let descriptor = if stderr >= 0 { stderr } else { libc::STDERR_FILENO };
-    crate::os::write(descriptor, &line.bytes[..line.length]);
+    log::line_without_heap(if stderr >= 0 { stderr } else { libc::STDERR_FILENO }, what);
 }
 
 /// Another rank says what is wrong and ends the job.

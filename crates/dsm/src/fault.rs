@@ -52,6 +52,8 @@ pub(crate) fn install(rank: usize, bytes: usize, updated_from: u32, signal: c_in
     RANK.store(rank, Ordering::Relaxed);
     SIGNAL.store(signal, Ordering::Relaxed);
     UPDATED_FROM.store(updated_from, Ordering::Relaxed);
+    // Where the program touches no memory of its own, whose call that was is said below.
+    tutti_runtime::bad_memory::withdraw();
     let stack = os::map_anywhere(STACK_BYTES)?;
     THREAD.store(os::thread(), Ordering::Relaxed);
     PROCESS.store(std::process::id(), Ordering::Relaxed);

@@ -318,12 +318,6 @@ pub(crate) fn end_child(line: &str) -> ! {
     }
 }
 
-/// Writes bytes to a descriptor, as far as they go; allowed in a handler of a signal.
-pub(crate) fn write(descriptor: i32, bytes: &[u8]) {
-    // SAFETY: the bytes are there during the call.
-    unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
-}
-
 /// The process ends by `exit`, with what that runs.
 pub(crate) fn exit(status: i32) -> ! {
     // SAFETY: the library holds no lock here.

@@ -8,6 +8,7 @@ pub mod abi;
 pub mod above;
 pub mod api;
 pub mod argument;
+mod argument_names;
 pub mod attached;
 mod attribute_calls;
 pub mod attributes;

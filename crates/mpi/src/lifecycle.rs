@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tutti_runtime::attach::AttachError;
+use tutti_runtime::bad_memory;
 use tutti_runtime::rank::{self, LOCK};
 use tutti_shm::ticket::APPLICATION_VARIABLE;
 
 use crate::abi::*;
+use crate::argument_names;
 use crate::check::inspection::Inspect;
 use crate::check::leftovers;
 use crate::comm::HasComms;
@@ -140,6 +142,7 @@ extern "C" fn leave_at_exit() {
 /// When there is a ticket but the place cannot be had.
 pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
     rank::start()?;
+    bad_memory::set_arguments("MPI_", argument_names::write);
     let mut rank = rank::enter().expect("the rank has just started");
     let job = rank.job.clone();
     let is_alone = job.starter().is_none();

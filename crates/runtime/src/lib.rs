@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`attach`], [`job`] | the place in the job: ticket, segment, peers of this node |
 //! | [`adoption`] | a job for a process that was started without mpiexec |
+//! | [`bad_memory`] | the line about memory of the program's that a call cannot access |
 //! | [`background`] | threads of the library itself |
 //! | [`board`] | how loaded the nodes are, which jobs run |
 //! | [`end`] | the end of the job by this process |
@@ -25,6 +26,7 @@
 pub mod adoption;
 pub mod attach;
 pub mod background;
+pub mod bad_memory;
 pub mod board;
 pub mod clock;
 pub mod cluster_names;

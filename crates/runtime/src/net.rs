@@ -16,6 +16,7 @@ use tutti_channel::{
     BulkError, BulkId, Charges, Config, Endpoint, Event, Expected, Identity, Incarnation, Key, Mark, Now,
     Rank, SendError, Sink, Source, Transmit, WORDS,
 };
+use tutti_rma::device::Access;
 use tutti_shm::flow::FLOW_WORDS;
 use tutti_shm::sync::Ordering;
 use tutti_shm::ticket::Notice;
@@ -486,14 +487,19 @@ enum Way {
 #[cold]
 fn end_refused(rank: Rank, way: Way, error: &io::Error) -> ! {
     let rank = rank.0;
-    let (action, calls) = match way {
-        Way::In => ("receive from", "receive (MPI_Recv, MPI_Irecv, a collective call)"),
-        Way::Out => ("send to", "send (MPI_Send, MPI_Isend, a collective call)"),
+    let action = match way {
+        Way::In => "receive from",
+        Way::Out => "send to",
     };
     match error.raw_os_error() {
-        Some(libc::EFAULT) => crate::log::line(format_args!(
-            "rank {rank} cannot {action} another node: the buffer of a {calls} is not memory of the program: {error}; is its address or count wrong?"
-        )),
+        Some(libc::EFAULT) => {
+            let access = if way == Way::In { Access::Write } else { Access::Read };
+            crate::bad_memory::say_refused(
+                rank as usize,
+                access,
+                format_args!("cannot {action} another node: {error}"),
+            );
+        }
         Some(libc::EBADF | libc::ENOTSOCK | libc::ENOTCONN | libc::EDESTADDRREQ) => {
             crate::log::line(format_args!(
                 "rank {rank} cannot {action} another node: the program has closed descriptors that are not its own (closefrom, a loop over close): {error}"

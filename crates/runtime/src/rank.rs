@@ -25,6 +25,7 @@ use tutti_shm::termination::Termination;
 use tutti_shm::waits::Waits;
 
 use crate::attach::{self, AttachError};
+use crate::bad_memory;
 use crate::job::Job;
 use crate::lock::Lock;
 use crate::log;
@@ -125,6 +126,7 @@ pub fn start() -> Result<(), AttachError> {
     }
     short_slice::ask();
     let job = Job::enter(place);
+    bad_memory::install(job.world_place());
     let rank = Rank {
         router: None,
         waits: Waits::new(),

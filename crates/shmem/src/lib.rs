@@ -17,6 +17,7 @@
 //! atomic instructions of the caller, without a lock; so `_nbi` functions are the same as the others.
 
 pub mod api;
+mod argument_names;
 pub mod comparison;
 pub mod context;
 pub mod element;

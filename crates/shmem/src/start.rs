@@ -6,11 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use tutti_mpi::abi::*;
 use tutti_mpi::{above, api};
 use tutti_runtime::background;
+use tutti_runtime::bad_memory;
 use tutti_runtime::job::Job;
 use tutti_runtime::rank;
 use tutti_shm::arena::Range;
 use tutti_shm::watch;
 
+use crate::argument_names;
 use crate::environment;
 use crate::fault;
 use crate::heap::Heap;
@@ -64,6 +66,7 @@ pub fn start(function: &str, requested: c_int) -> c_int {
     let owns_mpi = above::start(LEVELS[thread_level as usize])
         .unwrap_or_else(|| fault::end(function, format_args!("called after MPI_Finalize")));
     let job = rank::enter().map(|rank| rank.job.clone()).expect("MPI has started");
+    bad_memory::set_arguments("shmem_", argument_names::write);
     let world = job.world();
     let pes = Pes { me: job.world_place(), count: world.len() };
     let size = size::wanted().unwrap_or_else(|what| fault::end(function, format_args!("{what}")));
