@@ -35,6 +35,7 @@ mod numbers;
 mod open_mpi;
 mod orphans;
 mod output;
+mod passed;
 mod queue;
 mod rubbish;
 mod scripts;

@@ -47,6 +47,21 @@ pub fn abstract_address(name: &str) -> io::Result<(libc::sockaddr_un, libc::sock
     Ok((address, bytes as libc::socklen_t))
 }
 
+/// Lets descriptors pass with what comes over a connection, or over those that a listener will accept, or
+/// not. Whoever lets go of the last descriptor of a file closes it, and may wait for that as long as who
+/// has passed it likes (a TCP connection with SO_LINGER). The sender's call is refused then. Kernels
+/// before Linux 6.16 cannot do that, and let them pass.
+pub fn let_descriptors_pass(socket: BorrowedFd<'_>, do_pass: bool) {
+    /// SO_PASSRIGHTS, which the C library does not name yet.
+    const PASS_RIGHTS: libc::c_int = 83;
+    let value = libc::c_int::from(do_pass);
+    let bytes = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the value is valid for its length during the call. A kernel that does not know it says so.
+    unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, PASS_RIGHTS, (&raw const value).cast(), bytes);
+    }
+}
+
 /// Two ends of a connection for packets, both close-on-exec.
 ///
 /// # Errors

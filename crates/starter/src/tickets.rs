@@ -20,6 +20,7 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 use tutti_os::random::fill_random;
+use tutti_shm::local_socket;
 use tutti_shm::numbers::Numbers;
 use tutti_shm::spawn::{REQUEST_BYTES_MAX, Request};
 use tutti_shm::ticket::{Attach, Connection, Face, GIFTS_MAX, Notice, Ticket, Welcome};
@@ -129,6 +130,7 @@ impl Tickets {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let listener = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         net::bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+        local_socket::let_descriptors_pass(listener.as_fd(), false);
         net::listen(&listener, 4096)?;
         let places = (0..ranks).map(|_| Place::Free).collect();
         Ok(Tickets {
@@ -296,6 +298,7 @@ impl Tickets {
         };
         // Before it is there for its mates.
         name(rank as u32, pid);
+        local_socket::let_descriptors_pass(connection.as_fd(), true);
         if !answer(&connection, Welcome::Granted, &given) {
             return None;
         }

@@ -14,6 +14,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use tokio::net::{UnixListener, UnixStream};
 use tutti_os::load::{Meter, Traffic};
 use tutti_shm::board::{self, Board, JobLines, NODE_UP, Node, NodeLines, Reader, Running};
+use tutti_shm::local_socket;
 
 use super::alarm::Alarm;
 use crate::gang::now_ns;
@@ -101,6 +102,7 @@ async fn accept(listener: Option<&UnixListener>) -> io::Result<UnixStream> {
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path)?;
+    local_socket::let_descriptors_pass(listener.as_fd(), false);
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
     Ok(listener)
 }

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use tutti_protocol::users::refusal::put_answer;
 use tutti_protocol::version::RELEASE;
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Reattach};
+use tutti_shm::local_socket;
 
 use super::clock::now;
 use super::error::{ShellError, failed};
@@ -86,6 +87,7 @@ pub(super) fn bind(path: &Path, is_on_demand: bool) -> Result<(UnixListener, Fil
     let _ = std::fs::remove_file(path);
     let action = || format!("open the socket {}", path.display());
     let local = UnixListener::bind(path).map_err(failed(action()))?;
+    local_socket::let_descriptors_pass(local.as_fd(), false);
     // Everybody may ask; what each may do depends on who it is.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(failed(action()))?;
     Ok((local, lock))

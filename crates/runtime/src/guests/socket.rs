@@ -17,6 +17,7 @@ const BACKLOG: libc::c_int = 4096;
 /// A socket that takes connections of this node under an abstract name.
 pub(super) fn listen_local(name: &str) -> io::Result<OwnedFd> {
     let (socket, address, length) = local(name)?;
+    local_socket::let_descriptors_pass(socket.as_fd(), false);
     // SAFETY: the address is valid for its length during the call.
     checked(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
     // SAFETY: it takes no pointer.

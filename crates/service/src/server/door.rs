@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use tutti_shm::local_socket;
 use tutti_shm::published::far::Admission;
 use tutti_shm::published::{Answer, Ask, Audience, Status, is_name, service_socket_name};
 use tutti_shm::users::{is_one_user, is_own_user, peer_groups};
@@ -60,6 +61,7 @@ impl Door {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let listener = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let listener = listener.map_err(|_| MEMORY)?;
+        local_socket::let_descriptors_pass(listener.as_fd(), false);
         net::bind(&listener, &address).map_err(|_| BUSY)?;
         net::listen(&listener, CLIENTS_OF_USER_MAX as i32).map_err(|_| MEMORY)?;
         let (connections, network) = (Vec::new(), Network::default());

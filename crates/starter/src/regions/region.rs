@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 
 use rustix::io::Errno;
@@ -15,6 +15,7 @@ use rustix::net::{
     self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
     recv, sendmsg,
 };
+use tutti_shm::local_socket;
 use tutti_shm::published::area::Area;
 use tutti_shm::published::{
     ATOMIC, Answer, Ask, Audience, DATA_BYTES_MAX, MESSAGES, READ, REGION_BYTES_MAX, Status, WRITE, holds,
@@ -306,6 +307,7 @@ fn bind(name: &str) -> Result<OwnedFd, Status> {
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
     let socket = socket.map_err(|_| Status::Memory)?;
     let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(|_| Status::Invalid)?;
+    local_socket::let_descriptors_pass(socket.as_fd(), false);
     match net::bind(&socket, &address) {
         Ok(()) => Ok(socket),
         Err(Errno::ADDRINUSE) => Err(Status::Busy),
