@@ -25,6 +25,7 @@ mod inheritance;
 #[path = "../cluster/leftovers.rs"]
 #[allow(dead_code)]
 mod leftovers;
+mod locks;
 mod machine;
 mod malformed;
 mod memory;

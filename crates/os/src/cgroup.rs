@@ -103,6 +103,12 @@ impl UsedUp {
     }
 }
 
+/// Mode of our directories: others may pass through one, not open it. Who can open one can lock it, and a
+/// lock says that somebody needs it (see [`sweep_blocking`]).
+fn directory_mode() -> Mode {
+    Mode::from_raw_mode(0o711)
+}
+
 /// How a rank comes into it.
 #[derive(Clone, Copy, Debug)]
 pub enum Entrance<'a> {
@@ -118,7 +124,7 @@ impl Cgroup {
         let path = place(name)?;
         // A daemon that sweeps may take one for left over that is not locked yet; it does so once.
         (0..2).find_map(|_| {
-            rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755)).ok()?;
+            rustix::fs::mkdir(&path, directory_mode()).ok()?;
             let made = Self::furnish(&path);
             if made.is_none() {
                 remove(&path);
@@ -129,7 +135,7 @@ impl Cgroup {
 
     fn furnish(path: &Path) -> Option<Self> {
         let directory = open(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
-        rustix::fs::mkdirat(&directory, INNER, Mode::from_raw_mode(0o755)).ok()?;
+        rustix::fs::mkdirat(&directory, INNER, directory_mode()).ok()?;
         let inner = open(&directory, Path::new(INNER), OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
         // Kernels before 5.14 have no cgroup.kill: descendants are then killed one by one.
         open(&directory, Path::new("cgroup.kill"), OFlags::WRONLY).ok()?;

@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, OFlags, Uid, chownat, flock, fstat, mkdirat};
+use rustix::fs::{AtFlags, FlockOperation, Gid, OFlags, Uid, chownat, flock, fstat, mkdirat};
 use serde::{Deserialize, Serialize};
 
 use super::granted::{Granted, UserReached};
@@ -187,7 +187,7 @@ impl PartGroup {
             }
         };
         // One of the same name would be a job with the same number, which is drawn.
-        let made = mkdirat(&parent, place.directory_name(), Mode::from_raw_mode(0o755))
+        let made = mkdirat(&parent, place.directory_name(), super::directory_mode())
             .map_err(io::Error::from)
             .and_then(|()| {
                 let around = (around.try_clone()?, parent.try_clone()?);
@@ -210,7 +210,7 @@ impl PartGroup {
         let directory = open(&parent, &place.directory_name())?;
         flock(&directory, FlockOperation::NonBlockingLockShared)?;
         let job_name = name(&place.name);
-        let make = |path: &Path| mkdirat(&directory, path, Mode::from_raw_mode(0o755));
+        let make = |path: &Path| mkdirat(&directory, path, super::directory_mode());
         make(Path::new(STARTER))?;
         make(Path::new(&job_name))?;
         make(&Path::new(&job_name).join(INNER))?;

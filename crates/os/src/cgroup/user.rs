@@ -18,7 +18,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdirat, unlinkat};
+use rustix::fs::{AtFlags, OFlags, fstat, mkdirat, unlinkat};
 use rustix::io::Errno;
 
 use super::mount::{Mount, open_beneath, own_directory, own_place};
@@ -63,7 +63,7 @@ impl UserLimit {
 
     /// Makes the group in `parent` if it is not there, and writes the limit.
     pub(super) fn make_in(&self, parent: &OwnedFd) -> io::Result<(OwnedFd, Held)> {
-        match mkdirat(parent, self.directory_name(), Mode::from_raw_mode(0o755)) {
+        match mkdirat(parent, self.directory_name(), super::directory_mode()) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(about("cannot make the cgroup of its user", error.into())),
         }

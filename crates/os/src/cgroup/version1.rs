@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, OFlags};
 
 use super::mount::{open_beneath, own_directory};
 use super::user::{self, Held, UserLimit};
@@ -58,7 +58,7 @@ impl Version1 {
                 (directory, Some((around, of_user.directory_name())), held)
             }
         };
-        if let Err(error) = rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
+        if let Err(error) = rustix::fs::mkdirat(&parent, name, super::directory_mode()) {
             remove_user(&user);
             return Err(error.into());
         }

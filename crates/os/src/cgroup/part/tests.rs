@@ -59,7 +59,7 @@ pub(super) fn nest(part: &PartGroup, path: &str) {
         let mut made = PathBuf::from(around);
         for step in Path::new(path) {
             made.push(step);
-            let result = mkdirat(directory, &made, Mode::from_raw_mode(0o755));
+            let result = mkdirat(directory, &made, rustix::fs::Mode::from_raw_mode(0o755));
             assert!(matches!(result, Ok(()) | Err(rustix::io::Errno::EXIST)), "{result:?}");
         }
     }
