@@ -182,4 +182,26 @@ mod tests {
         let left = std::fs::read_dir(scratch.path().join("node0.epilogs")).unwrap().count();
         assert_eq!((next.load().len(), left), (2, 2), "rubbish is removed");
     }
+
+    #[test]
+    fn epilogs_owed_in_files_that_are_nearly_right_are_read_or_removed() {
+        let scratch = tutti_testkit::Scratch::new("epilogs-nearly");
+        let parts = scratch.path().join("node0.parts");
+        let owed = Owed::open(&parts).unwrap();
+        let path = scratch.path().join("node0.epilogs/7.json");
+        let samples: Vec<Vec<u8>> = (1..5)
+            .map(|uid| {
+                owed.put(JobId(7), &Owing { around: around(uid, 7), pid: 5, since: 6 });
+                std::fs::read(&path).unwrap()
+            })
+            .collect();
+        let (mut read, mut removed) = (0_u64, 0_u64);
+        tutti_testkit::nearly::read_frames(&samples, |bytes| {
+            std::fs::write(&path, bytes).unwrap();
+            let found = owed.load().len();
+            assert_eq!(found == 1, path.exists());
+            *(if found == 1 { &mut read } else { &mut removed }) += 1;
+        });
+        assert!(read > 0 && removed > 0, "{read} read, {removed} removed");
+    }
 }

@@ -61,4 +61,26 @@ mod tests {
         }
         std::fs::remove_dir_all(scratch).unwrap();
     }
+
+    #[test]
+    fn numbers_of_nodes_that_are_nearly_right_are_read_or_none() {
+        let scratch = tutti_testkit::Scratch::new("numbers-nearly");
+        let folder = scratch.path().join("node0.queue");
+        let samples: Vec<Vec<u8>> = (1..5_u32)
+            .map(|count| {
+                keep(&folder, &(0..count).map(|at| (format!("node{at}"), NodeId(at))).collect());
+                std::fs::read(file(&folder)).expect("written")
+            })
+            .collect();
+        let (mut read, mut none) = (0_u64, 0_u64);
+        tutti_testkit::nearly::read_frames(&samples, |bytes| {
+            std::fs::write(file(&folder), bytes).expect("a file");
+            let found = load(&folder);
+            *(if found.is_empty() { &mut none } else { &mut read }) += 1;
+            // The next controller reads what this one keeps of them.
+            keep(&folder, &found);
+            assert_eq!(load(&folder), found);
+        });
+        assert!(read > 0 && none > 0, "{read} read, {none} none");
+    }
 }
