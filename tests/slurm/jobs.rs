@@ -239,6 +239,21 @@ fn time_limit_dependencies_and_memory_are_tuttis() {
     slurm.ok("scancel --me");
 }
 
+/// A job that daemons have forgotten counts as the log says it ended.
+#[test]
+fn dependency_on_a_job_of_the_log_is_met_by_its_end() {
+    let slurm = Slurm::up("slurm-past", 1, &["--slots", "2"]);
+    let [good, bad] = ["true", "exit 3"].map(|script| slurm.submit(&format!("-o none --wrap='{script}'")));
+    await_that("both are over", || slurm.ok("squeue -h").is_empty());
+    slurm.cluster.replace(0);
+    await_that("the new daemon answers", || slurm.run("squeue -h").code() == 0);
+    assert_eq!(slurm.ok("squeue -h -t all"), "", "it knows neither");
+    slurm.ok(&format!("sbatch --wait -d afterok:{good},afternotok:{bad},afterany:{bad} -o none --wrap=true"));
+    let ran = slurm.run(&format!("sbatch -d afterok:{bad} --wrap=true"));
+    let expected = format!("Job dependency problem: job {bad} has ended as FAILED\n");
+    assert!(ran.code() == 1 && ran.stderr.ends_with(&expected), "{ran}");
+}
+
 #[test]
 fn allocation_has_slurms_environment_and_srun_makes_its_own() {
     let slurm = Slurm::up("slurm-alloc", 2, &["--slots", "2"]);

@@ -8,9 +8,21 @@ fn lists_have_the_forms_that_tools_read() {
     assert_eq!(slurm.ok("sinfo -o %P"), "PARTITION\ntutti*\n");
     let table = slurm.ok("sinfo");
     assert!(table.ends_with("tutti*       up   infinite      2   idle node[0-1]\n"), "{table}");
+    assert_eq!(slurm.ok("sinfo -h -o '%P %D'; SINFO_FORMAT=%D sinfo -h"), "tutti* 2\n2\n");
     slurm.ok("tutti drain node1 --why disk");
+    assert_eq!(slurm.ok("sinfo -h -o '%P %D'"), "tutti* 2\n", "states that are not shown are no rows");
     assert_eq!(slurm.ok("sinfo -h -N -o '%N %t %E'"), "node0 idle none\nnode1 drain disk\n");
-    assert!(slurm.ok("scontrol show config").contains("\nMinJobAge               = 300 sec\n"));
+    let config = slurm.ok("scontrol show config");
+    assert!(config.contains("\nMinJobAge               = 300 sec\n"), "{config}");
+    assert!(config.contains("\nMaxArraySize            = 1001\n"), "{config}");
+    // What is asked before a job of an account: there are none, and any is taken.
+    assert_eq!(
+        slurm.ok(
+            "sacctmgr -n -s list user \"root\" format=account%256; sshare -U --format Account%256 --noheader"
+        ),
+        ""
+    );
+    assert_eq!(slurm.ok("sacctmgr -nP show cluster format=cluster"), "tutti\n");
     assert_eq!(slurm.ok("scontrol show hostnames 'n[9-10],m'"), "n9\nn10\nm\n");
     let partitions = slurm.ok("scontrol -a show -o partitions");
     assert!(
@@ -33,6 +45,13 @@ fn lists_have_the_forms_that_tools_read() {
     let named = slurm.ok("squeue -O JobArrayID,StateCompact,Reason -t all --me");
     let rows: Vec<Vec<&str>> = named.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[1], [job.to_string().as_str(), "R", "None"]);
+    assert_eq!(slurm.ok("SQUEUE_FORMAT2=JobID:6,Name:.6 squeue -h"), format!("{job:<6}{:>6}\n", "uuid"));
+    assert_eq!(slurm.ok("SQUEUE_STATES=PD squeue -h; SQUEUE_USERS=nobody squeue -h"), "");
+    assert_eq!(slurm.ok("squeue -h -o '%i|%J' 2>/dev/null"), format!("{job}|%J\n"), "as in Slurm");
+    for name in ["job", "jobid", "jobs"] {
+        let shown = slurm.ok(&format!("scontrol -o show {name}={job}; scontrol -o show {name} {job}"));
+        assert_eq!(shown.matches(&format!("JobId={job} JobName=uuid ")).count(), 2, "{shown}");
+    }
     let csv =
         slurm.ok("squeue --me -o '\"%i\",\"%j\",\"%t\",\"%M\",\"%L\",\"%D\",\"%C\",\"%m\",\"%b\",\"%R\"'");
     assert!(csv.starts_with("\"JOBID\",\"NAME\",\"ST\",\"TIME\",\"TIME_LEFT\",\"NODES\",\"CPUS\",\"MIN_MEMORY\",\"TRES_PER_NODE\",\"NODELIST(REASON)\"\n"), "{csv}");

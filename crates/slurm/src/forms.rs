@@ -8,7 +8,7 @@ use tutti_protocol::array::ARRAY_TASKS_MAX;
 
 use crate::note::Shape;
 
-/// Elements of one array, at most; `scontrol show config` shows it.
+/// Elements of one array, at most, and the largest index; `scontrol show config` shows one more, as Slurm.
 pub const ARRAY_SIZE_MAX: u32 = ARRAY_TASKS_MAX as u32;
 
 /// A time limit in ms: `MIN`, `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM`, `D-HH:MM:SS`. Without a limit (`0`,
@@ -75,7 +75,8 @@ impl Array {
 #[must_use]
 pub fn array(text: &str) -> Option<Array> {
     let (list, at_once) = match text.split_once('%') {
-        Some((list, count)) => (list, Some(count.parse().ok().filter(|count| *count > 0)?)),
+        // `%0` is no limit, as in Slurm.
+        Some((list, count)) => (list, Some(count.parse().ok()?).filter(|count| *count > 0)),
         None => (text, None),
     };
     let mut tasks = BTreeSet::new();
@@ -87,13 +88,15 @@ pub fn array(text: &str) -> Option<Array> {
         };
         let (from, to) = range.split_once('-').unwrap_or((range, range));
         let (from, to): (u32, u32) = (from.parse().ok()?, to.parse().ok()?);
-        if to < from || to >= ARRAY_SIZE_MAX {
+        if to < from || to > ARRAY_SIZE_MAX {
             return None;
         }
         first_step.get_or_insert(step);
         tasks.extend((from..=to).step_by(step as usize));
     }
-    Some(Array { tasks: tasks.into_iter().collect(), at_once, step: first_step? })
+    let tasks: Vec<u32> = tasks.into_iter().collect();
+    Some(Array { tasks, at_once, step: first_step? })
+        .filter(|array| array.tasks.len() <= ARRAY_SIZE_MAX as usize)
 }
 
 /// Time of processors: `MM:SS.mmm`, and whole seconds from an hour on.
@@ -355,7 +358,9 @@ mod tests {
         assert_eq!(of("0-5%2"), Some(((0..=5).collect(), Some(2))));
         assert_eq!(of("0,4,7"), Some((vec![0, 4, 7], None)));
         assert_eq!(of("0-11:3"), Some((vec![0, 3, 6, 9], None)));
-        for wrong in ["", "5-1", "1-1000000", "a", "1-3%0", "0-5:0"] {
+        assert_eq!(of("1-1000").map(|(tasks, _)| tasks.len()), Some(1000));
+        assert_eq!(of("1-3%0"), Some((vec![1, 2, 3], None)));
+        for wrong in ["", "5-1", "1-1000000", "0-1000", "1001", "a", "1-3%x", "0-5:0"] {
             assert_eq!(of(wrong), None, "{wrong}");
         }
         assert_eq!(tasks(&[2, 3, 4, 5, 7]), "2-5,7");

@@ -18,6 +18,19 @@ pub fn uid_of(name: &str) -> Option<u32> {
     list.lines().find_map(of_line).or_else(from_getent)
 }
 
+/// The first group of a user, as this machine's lists have it; none: they have not.
+#[must_use]
+pub fn group_of(uid: u32) -> Option<(u32, String)> {
+    let row_of = |path: &str, at: usize, number: &str| {
+        let list = std::fs::read_to_string(path).ok()?;
+        let row = list.lines().map(|line| line.split(':').map(str::to_owned).collect::<Vec<_>>());
+        row.into_iter().find(|row| row.get(at).is_some_and(|field| field == number))
+    };
+    let gid = row_of("/etc/passwd", 2, &uid.to_string())?.get(3)?.clone();
+    let name = row_of("/etc/group", 2, &gid)?.first()?.clone();
+    Some((gid.parse().ok()?, name))
+}
+
 /// Own user.
 #[must_use]
 pub fn own_uid() -> u32 {

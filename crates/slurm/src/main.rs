@@ -1,6 +1,6 @@
 //! Slurm's commands on a cluster of Tutti: `sbatch`, `srun`, `salloc`, `squeue`, `sacct`, `scancel`,
-//! `sinfo` and `scontrol`, one program that behaves by the name it is called by. Tools and scripts for
-//! Slurm work unmodified.
+//! `sinfo`, `scontrol`, `sacctmgr` and `sshare`, one program that behaves by the name it is called by. Tools
+//! and scripts for Slurm work unmodified.
 //!
 //! | file | what |
 //! |---|---|
@@ -15,6 +15,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![allow(unreachable_pub, missing_docs, reason = "a program: no other crate uses it")]
 
+mod accounts;
 mod forms;
 mod getopt;
 mod identity;
@@ -83,6 +84,8 @@ fn main() -> ExitCode {
         "scancel" => scancel::run(&words),
         "sinfo" => sinfo::run(&words),
         "scontrol" => scontrol::run(&words),
+        "sacctmgr" => accounts::manager(&words),
+        "sshare" => accounts::shares(&words),
         SCRIPT_NAME => inside::run_script(&words),
         _ => match words.split_first() {
             Some((first, rest)) if first == "task" => inside::run_task(rest),

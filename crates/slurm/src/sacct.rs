@@ -10,7 +10,7 @@ use crate::getopt::{self, Ends, Spec, Takes};
 use crate::identity;
 use crate::moments::{self, Day};
 use crate::names::{CLUSTER, VERSION};
-use crate::output::{complain, print, refuse};
+use crate::output::{complain_of_usage, print, refuse};
 use crate::query;
 use crate::selection::Selection;
 use crate::table;
@@ -147,8 +147,7 @@ pub fn run(words: &[String]) -> ExitCode {
     let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
         Ok(line) => line,
         Err(error) => {
-            complain(NAME, &error.to_string());
-            complain(NAME, "Try \"sacct --help\" for more information");
+            complain_of_usage(NAME, &error.to_string());
             return ExitCode::FAILURE;
         }
     };
@@ -179,7 +178,8 @@ pub fn run(words: &[String]) -> ExitCode {
 pub fn read(line: &getopt::Line) -> Result<Asked, String> {
     let mut asked = Asked::default();
     let mut delimiter = "|".to_owned();
-    let (mut is_parsable, mut format) = (false, DEFAULT.to_owned());
+    let set = std::env::var("SACCT_FORMAT").ok().filter(|format| !format.is_empty());
+    let (mut is_parsable, mut format) = (false, set.unwrap_or_else(|| DEFAULT.to_owned()));
     let list = |value: &str| value.split(',').map(|word| word.trim().to_owned()).collect::<Vec<_>>();
     for (name, value) in &line.options {
         match *name {
@@ -464,7 +464,11 @@ fn field(asked: &Asked, name: &str, job: &Job, part: &Part<'_>, waiting: &[u32],
 
 fn in_units(bytes: u64, unit: char) -> String {
     let shift = 10 * (1 + "KMGT".find(unit).unwrap_or(0));
-    format!("{:.2}{unit}", bytes as f64 / (1_u64 << shift) as f64)
+    // As in Slurm a whole number has no decimals.
+    match bytes.trailing_zeros() as usize >= shift {
+        true => format!("{}{unit}", bytes >> shift),
+        false => format!("{:.2}{unit}", bytes as f64 / (1_u64 << shift) as f64),
+    }
 }
 
 /// Memory as it was measured: in K, unless units are asked for.

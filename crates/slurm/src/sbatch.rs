@@ -11,10 +11,9 @@ use tutti_client::requests::{self, JobId};
 
 use crate::getopt::{self, Ends};
 use crate::names::VERSION;
-use crate::output::{complain, print, refuse};
-use crate::query;
+use crate::output::{complain, complain_of_usage, print, refuse};
 use crate::wanted::script;
-use crate::wanted::submit::{Folders, Plan, SCRIPT_BYTES_MAX, Source};
+use crate::wanted::submit::{Folders, Plan, SCRIPT_BYTES_MAX, Source, tested};
 use crate::wanted::{SPECS, Wanted};
 
 const NAME: &str = "sbatch";
@@ -50,8 +49,7 @@ pub fn run(words: &[String]) -> ExitCode {
     let line = match getopt::parse(SPECS, words, Ends::AtOperand) {
         Ok(line) => line,
         Err(error) => {
-            complain(NAME, &error.to_string());
-            complain(NAME, "Try \"sbatch --help\" for more information");
+            complain_of_usage(NAME, &error.to_string());
             return ExitCode::from(UNKNOWN_OPTION);
         }
     };
@@ -94,14 +92,7 @@ fn submit(line: &getopt::Line) -> Result<ExitCode, String> {
     let folders = Folders::of(&wanted)?;
     let plan = Plan::new(&wanted, &source, &folders).map_err(failed)?;
     if wanted.is_test() {
-        let nodes = query::nodes()?.len();
-        complain(
-            NAME,
-            &format!(
-                "Job to start now using {} processors on nodes of {nodes} in partition tutti",
-                wanted.all_tasks()
-            ),
-        );
+        complain(NAME, &tested(&wanted)?);
         return Ok(ExitCode::SUCCESS);
     }
     let job = plan.submit().map_err(failed)?;

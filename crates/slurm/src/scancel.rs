@@ -10,7 +10,7 @@ use crate::forms::{self, NamedJob};
 use crate::getopt::{self, Ends, Spec, Takes};
 use crate::identity;
 use crate::names::{CLUSTER, VERSION};
-use crate::output::{complain, print, refuse};
+use crate::output::{complain, complain_of_usage, print, refuse};
 use crate::query::{self, NO_JOB};
 use crate::selection::Selection;
 use crate::view::{Job, State, states};
@@ -79,7 +79,7 @@ pub fn run(words: &[String]) -> ExitCode {
     let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
         Ok(line) => line,
         Err(error) => {
-            complain(NAME, &error.to_string());
+            complain_of_usage(NAME, &error.to_string());
             return ExitCode::FAILURE;
         }
     };
@@ -156,10 +156,8 @@ fn cancel(asked: &Asked, jobs: &[Job], steps: &[Job]) -> ExitCode {
     let mut status = ExitCode::SUCCESS;
     for name in &asked.jobs {
         let found: Vec<&Job> = query::named(jobs, name).collect();
-        let shown = name
-            .tasks
-            .as_ref()
-            .map_or_else(|| name.job.to_string(), |tasks| format!("{}_{}", name.job, forms::tasks(tasks)));
+        let shown =
+            name.tasks.as_ref().map_or_else(|| name.job.to_string(), |tasks| shown_tasks(name.job, tasks));
         if asked.verbose {
             complain(NAME, &format!("Terminating job {shown}"));
         }
@@ -211,6 +209,14 @@ fn cancel(asked: &Asked, jobs: &[Job], steps: &[Job]) -> ExitCode {
         meant.into_iter().filter(of_none).for_each(|job| act(asked, job, steps, &mut status));
     }
     status
+}
+
+/// `7_3`, `7_[4-5]`.
+fn shown_tasks(array: u64, tasks: &[u32]) -> String {
+    match tasks {
+        [one] => format!("{array}_{one}"),
+        several => format!("{array}_[{}]", forms::tasks(several)),
+    }
 }
 
 fn array_of(job: &Job) -> Option<JobId> {

@@ -11,7 +11,7 @@ use crate::forms;
 use crate::getopt::{self, Ends, Spec, Takes};
 use crate::moments::{self, Day};
 use crate::names::{CLUSTER, VERSION};
-use crate::output::{complain, print, refuse};
+use crate::output::{complain, complain_of_usage, print, refuse, refuse_plainly};
 use crate::query::{self, NO_JOB};
 use crate::reservations::Record;
 use crate::squeue::MIN_JOB_AGE_MS;
@@ -54,8 +54,7 @@ pub fn run(words: &[String]) -> ExitCode {
     let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
         Ok(line) => line,
         Err(error) => {
-            complain(NAME, &error.to_string());
-            complain(NAME, "Try \"scontrol --help\" for more information");
+            complain_of_usage(NAME, &error.to_string());
             return ExitCode::FAILURE;
         }
     };
@@ -90,9 +89,15 @@ pub fn run(words: &[String]) -> ExitCode {
     };
     match done {
         Ok(text) => print(&text),
+        // What Slurm's library says begins with no command.
+        Err(text) if PLAIN.iter().any(|known| text.contains(known)) => refuse_plainly(&text),
         Err(text) => refuse(NAME, &text, 1),
     }
 }
+
+/// Parts of lines that begin with no command.
+const PLAIN: [&str; 5] =
+    ["slurm_load_jobs error", " for job ", " for keyword:", "invalid keyword", "too few arguments"];
 
 fn control_all(command: &str, names: &[&str]) -> Result<String, String> {
     if names.is_empty() {
@@ -143,15 +148,21 @@ fn act(command: &str, job: &Job) -> Result<(), String> {
 
 /// Gives jobs other values: `JobId=17 TimeLimit=10`.
 fn update(words: &[&str]) -> Result<String, String> {
+    if words.is_empty() {
+        return Err("too few arguments for update keyword".into());
+    }
     let (mut change, mut named) = (Change::default(), None);
+    let (mut is_more, mut is_less) = (false, false);
     for word in words {
         let (key, value) = word.split_once('=').ok_or_else(|| format!("Invalid input: {word}"))?;
         match key.to_ascii_lowercase().as_str() {
             "jobid" | "job" => named = Some(value),
             "timelimit" => {
+                let digits = value.trim_start_matches(['+', '-']);
                 let limit =
-                    forms::time_limit(value).ok_or_else(|| format!("Invalid TimeLimit value: {value}"))?;
+                    forms::time_limit(digits).ok_or_else(|| format!("Invalid TimeLimit value: {value}"))?;
                 change.time_ms = Some(limit.ok_or("a time limit cannot be taken away, only changed")?);
+                (is_more, is_less) = (value.starts_with('+'), value.starts_with('-'));
             }
             "jobname" | "name" => change.name = Some(value.to_owned()),
             "starttime" => change.begin_ms = Some(moments::moment(value, Day::Next)?),
@@ -173,7 +184,18 @@ fn update(words: &[&str]) -> Result<String, String> {
             return Err(format!("{NO_JOB} for job {name}"));
         }
         for job in found {
-            let asked = query::ask(&Request::Change(job.row.job, change.clone()));
+            let mut change = change.clone();
+            // `TimeLimit=+10` counts from the limit that the job has.
+            if let Some(by_ms) = change.time_ms.filter(|_| is_more || is_less) {
+                let now_ms = job
+                    .row
+                    .limit_ms
+                    .ok_or_else(|| format!("no time limit to change for job {}", job.id()))?;
+                let changed =
+                    if is_more { now_ms.saturating_add(by_ms) } else { now_ms.saturating_sub(by_ms) };
+                change.time_ms = Some(changed);
+            }
+            let asked = query::ask(&Request::Change(job.row.job, change));
             asked.map_err(|text| format!("{text} for job {}", job.id()))?;
         }
     }
@@ -184,13 +206,20 @@ fn show(words: &[&str], in_one_line: bool) -> Result<String, String> {
     let Some((what, names)) = words.split_first() else {
         return Err("too few arguments for keyword:show".into());
     };
+    // `show job=17` is `show job 17`.
+    let (what, given) = what.split_once('=').map_or((*what, None), |(what, name)| (what, Some(name)));
+    let names: Vec<&str> = given.into_iter().chain(names.iter().copied()).collect();
+    let names = names.as_slice();
     let is = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(what));
     if is(&["hostname", "hostnames"]) {
         return host_names(names.first().copied());
     }
     if is(&["hostlist", "hostlistsorted"]) {
         let list = names.first().ok_or("too few arguments for keyword:show hostlist")?;
-        let names = node_list::expand(list).ok_or_else(|| format!("Invalid hostlist: {list}"))?;
+        let mut names = node_list::expand(list).ok_or_else(|| format!("Invalid hostlist: {list}"))?;
+        if is(&["hostlistsorted"]) {
+            names.sort();
+        }
         return Ok(node_list::fold(&names) + "\n");
     }
     if is(&["config", "configuration"]) {
@@ -217,7 +246,7 @@ fn show(words: &[&str], in_one_line: bool) -> Result<String, String> {
         let shown: String = found.iter().map(|one| record(one, in_one_line)).collect();
         return Ok(if shown.is_empty() { reservations::none() } else { shown });
     }
-    if is(&["job", "jobs"]) {
+    if is(&["job", "jobs", "jobid"]) {
         return show_jobs(names, in_one_line);
     }
     Err(format!("invalid entity:{what} for keyword:show"))
@@ -225,11 +254,9 @@ fn show(words: &[&str], in_one_line: bool) -> Result<String, String> {
 
 fn host_names(list: Option<&str>) -> Result<String, String> {
     let from_job = std::env::var("SLURM_JOB_NODELIST").ok();
-    let Some(list) = list.map(str::to_owned).or(from_job) else {
-        return Err("SLURM_JOB_NODELIST is not set, and no list is given".into());
-    };
+    let list = list.map(str::to_owned).or(from_job).unwrap_or_default();
     if list.is_empty() {
-        complain(NAME, "host list is empty");
+        complain(NAME, "error: host list is empty");
         return Ok(String::new());
     }
     let names = node_list::expand(&list).ok_or_else(|| format!("Invalid hostlist: {list}"))?;
@@ -245,7 +272,9 @@ fn config() -> Result<String, String> {
         ("ClusterName", CLUSTER.into()),
         ("DefMemPerNode", "UNLIMITED".into()),
         ("KillWait", "10 sec".into()),
-        ("MaxArraySize", forms::ARRAY_SIZE_MAX.to_string()),
+        ("JobRequeue", "1".into()),
+        // As in Slurm: one more than the largest index.
+        ("MaxArraySize", (forms::ARRAY_SIZE_MAX + 1).to_string()),
         ("MaxJobCount", "4000".into()),
         ("MaxMemPerNode", "UNLIMITED".into()),
         ("MinJobAge", format!("{} sec", MIN_JOB_AGE_MS / 1000)),
@@ -390,7 +419,11 @@ fn job(job: &Job, now_ms: u64) -> Record {
     lines.push(first);
     lines.push(vec![
         ("UserId", format!("{}({})", job.user(), row.uid)),
-        ("GroupId", "(null)".into()),
+        (
+            "GroupId",
+            identity::group_of(row.uid)
+                .map_or_else(|| "(null)".into(), |(gid, name)| format!("{name}({gid})")),
+        ),
         ("MCS_label", "N/A".into()),
     ]);
     lines.push(vec![
@@ -435,7 +468,7 @@ fn job(job: &Job, now_ms: u64) -> Record {
     ]);
     let placed: &[String] = if state == State::Pending { &[] } else { &row.nodes };
     lines.push(vec![("ReqNodeList", "(null)".into()), ("ExcNodeList", "(null)".into())]);
-    lines.push(vec![("NodeList", or_null(&node_list::fold(placed)))]);
+    lines.push(vec![("NodeList", node_list::fold(placed))]);
     if let Some(head) = placed.first() {
         lines.push(vec![("BatchHost", head.clone())]);
     }
@@ -447,6 +480,9 @@ fn job(job: &Job, now_ms: u64) -> Record {
         ("ReqB:S:C:T", "0:0:*:*".into()),
     ]);
     let memory = if row.memory_bytes == 0 { "0".into() } else { forms::size(row.memory_bytes) };
+    let counted = if row.memory_bytes == 0 { String::new() } else { format!(",mem={memory}") };
+    let (cores, nodes) = (job.cores(), job.nodes());
+    lines.push(vec![("TRES", format!("cpu={cores}{counted},node={nodes},billing={cores}"))]);
     lines.push(vec![("MinCPUsNode", "1".into()), ("MinMemoryNode", memory), ("MinTmpDiskNode", "0".into())]);
     lines.push(vec![("Features", "(null)".into()), ("DelayBoot", "00:00:00".into())]);
     lines.push(vec![
@@ -458,10 +494,9 @@ fn job(job: &Job, now_ms: u64) -> Record {
     if !row.reservation().is_empty() {
         lines.push(vec![("Reservation", row.reservation().to_owned())]);
     }
-    lines.push(vec![(
-        "Command",
-        or_null(if job.asked.script().is_empty() { &row.command } else { job.asked.script() }),
-    )]);
+    let is_wrapped = job.asked.script().is_empty() && row.is_script();
+    let command = if job.asked.script().is_empty() { &row.command } else { job.asked.script() };
+    lines.push(vec![("Command", or_null(if is_wrapped { "" } else { command }))]);
     lines.push(vec![("WorkDir", or_null(job.asked.folder()))]);
     if !job.asked.comment().is_empty() {
         lines.push(vec![("Comment", job.asked.comment().to_owned())]);

@@ -7,7 +7,7 @@ use tutti_client::requests::NodeRow;
 
 use crate::getopt::{self, Ends, Spec, Takes};
 use crate::names::{CLUSTER, VERSION};
-use crate::output::{complain, print, refuse};
+use crate::output::{complain, complain_of_usage, print, refuse};
 use crate::table::{self, Piece};
 use crate::{forms, query, reservations};
 
@@ -46,11 +46,43 @@ pub const SPECS: &[Spec] = &[
 ];
 
 const DEFAULT: &str = "%9P %.5a %.10l %.6D %.6t %N";
-const BY_NODE: &str = "%.10N %.6D %.9P %.6t";
+const BY_NODE: &str = "%#N %.6D %.9P %6t";
 const LONG: &str = "%9P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N";
-const LONG_BY_NODE: &str = "%10N %.6D %.9P %11T %.4c %.8z %.6m %.8d %.6w %.8f %20E";
+const LONG_BY_NODE: &str = "%#N %.6D %.9P %.11T %4c %.8z %.6m %.8d %.6w %.8f %20E";
 const REASONS: &str = "%20E %9u %19H %N";
 const SUMMARY: &str = "%9P %.5a %.10l %.16F %N";
+
+/// States that may be asked for: Slurm's, of which nodes here have a few.
+const STATES: [&str; 26] = [
+    "all",
+    "alloc",
+    "allocated",
+    "cloud",
+    "comp",
+    "completing",
+    "down",
+    "drain",
+    "drained",
+    "draining",
+    "drng",
+    "fail",
+    "failing",
+    "future",
+    "idle",
+    "maint",
+    "mix",
+    "mixed",
+    "no_respond",
+    "npc",
+    "perfctrs",
+    "power_down",
+    "power_up",
+    "resv",
+    "reserved",
+    "unknown",
+];
+/// Variables that stand for options, behind those of the command line.
+const VARIABLES: [(&str, &str); 2] = [("SINFO_FORMAT", "format"), ("SINFO_PARTITION", "partition")];
 
 /// State of a node, by Slurm's word. Time is shared, so a node with jobs takes more of them: it is `mixed`,
 /// never `allocated`.
@@ -79,8 +111,7 @@ pub fn run(words: &[String]) -> ExitCode {
     let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
         Ok(line) => line,
         Err(error) => {
-            complain(NAME, &error.to_string());
-            complain(NAME, "Try \"sinfo --help\" for more information");
+            complain_of_usage(NAME, &error.to_string());
             return ExitCode::FAILURE;
         }
     };
@@ -99,7 +130,12 @@ pub fn run(words: &[String]) -> ExitCode {
             Err(text) => refuse(NAME, &text, 1),
         };
     }
-    let listed = query::nodes().and_then(|nodes| list(&line.options, &nodes));
+    let set = VARIABLES.into_iter().filter_map(|(variable, option)| {
+        let value = std::env::var(variable).ok().filter(|value| !value.is_empty())?;
+        (!given(option)).then_some((option, value))
+    });
+    let options: Vec<_> = set.chain(line.options.iter().cloned()).collect();
+    let listed = query::nodes().and_then(|nodes| list(&options, &nodes));
     match listed {
         Ok(text) => print(&text),
         Err(text) => refuse(NAME, &text, 1),
@@ -121,7 +157,8 @@ pub fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<Str
                 format = REASONS.into();
                 nodes.retain(|node| node.drain().is_some() || !node.alive);
             }
-            "sort" => return Err("--sort is not there: nodes are in their own order".into()),
+            // Nodes are in their own order: there is one partition.
+            "sort" => {}
             "summarize" => (summary, format) = (true, SUMMARY.into()),
             "noheader" => no_header = true,
             "nodes" => {
@@ -131,6 +168,9 @@ pub fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<Str
             "states" => {
                 let words: Vec<String> =
                     value.split(',').map(|word| word.trim().to_ascii_lowercase()).collect();
+                if let Some(word) = words.iter().find(|word| !STATES.contains(&word.trim_end_matches('*'))) {
+                    return Err(format!("Bad state string: \"{word}\""));
+                }
                 let is_in = |node: &NodeRow| {
                     let state = state(node);
                     words.iter().any(|word| *word == state || word == short_state(state) || word == "all")
@@ -154,11 +194,14 @@ pub fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<Str
             _ => {}
         }
     }
+    // As wide as the longest name, and than 9 characters.
+    let widest = nodes.iter().map(|node| node.name.chars().count()).max().unwrap_or(0).max(9);
+    let format = format.replace("%#N", &format!("%{widest}N"));
     let pieces = columns.map_or_else(|| Ok(table::pieces(&format)), |columns| named(&columns))?;
     let has = |letters: &[char]| {
         pieces.iter().any(|piece| matches!(piece, Piece::Field { letter, .. } if letters.contains(letter)))
     };
-    let by_state = has(&['t', 'T', 'D']) && !summary;
+    let by_state = has(&['t', 'T']) && !summary;
     let groups: Vec<Vec<&NodeRow>> = if by_node || has(&['n']) {
         nodes.iter().map(|node| vec![*node]).collect()
     } else {
@@ -172,13 +215,15 @@ pub fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<Str
             )
         })
     };
-    let wrong = |letter| format!("Invalid node format specification: {letter}");
+    for letter in table::unknown(&pieces, |letter| title(letter).is_some()) {
+        complain(NAME, &format!("error: Invalid node format specification: {letter}"));
+    }
     let mut text = String::new();
     if !no_header {
-        text.push_str(&table::line(&pieces, |letter| title(letter).map(str::to_owned)).map_err(wrong)?);
+        text.push_str(&table::line(&pieces, |letter| title(letter).map(str::to_owned)));
     }
     for group in &groups {
-        text.push_str(&table::line(&pieces, |letter| field(group, letter)).map_err(wrong)?);
+        text.push_str(&table::line(&pieces, |letter| field(group, letter)));
     }
     Ok(text)
 }
@@ -203,7 +248,7 @@ fn grouped<'a, K: PartialEq>(nodes: &[&'a NodeRow], key: impl Fn(&NodeRow) -> K)
 }
 
 fn named(list: &str) -> Result<Vec<Piece>, String> {
-    const NAMES: [(&str, char); 17] = [
+    const NAMES: [(&str, char); 40] = [
         ("available", 'a'),
         ("cpus", 'c'),
         ("cpusstate", 'C'),
@@ -221,13 +266,37 @@ fn named(list: &str) -> Result<Vec<Piece>, String> {
         ("state", 'T'),
         ("statecompact", 't'),
         ("time", 'l'),
+        ("allocnodes", 'S'),
+        ("cluster", 'V'),
+        ("cores", 'Y'),
+        ("cpusload", 'O'),
+        ("defaulttime", 'L'),
+        ("disk", 'd'),
+        ("freemem", 'e'),
+        ("groups", 'g'),
+        ("maxcpuspernode", 'B'),
+        ("nodeai", 'A'),
+        ("nodeaiot", 'F'),
+        ("oversubscribe", 'h'),
+        ("preemptmode", 'M'),
+        ("priorityjobfactor", 'I'),
+        ("prioritytier", 'p'),
+        ("root", 'r'),
+        ("size", 's'),
+        ("socketcorethread", 'z'),
+        ("sockets", 'X'),
+        ("statelong", 'T'),
+        ("threads", 'Z'),
+        ("version", 'v'),
+        ("weight", 'w'),
     ];
-    let pieces = table::columns(list, ':').into_iter().map(|(name, width)| {
+    let rights = list.split(',').map(str::trim).filter(|word| !word.is_empty()).map(table::is_right);
+    let pieces = table::columns(list, ':').into_iter().zip(rights).map(|((name, width), right)| {
         let lower = name.to_ascii_lowercase();
         let letter = NAMES.iter().find(|(known, _)| *known == lower).map(|(_, letter)| *letter);
         let width = Some(width.map_or(20, |width| width.unsigned_abs() as usize));
         letter
-            .map(|letter| Piece::Field { letter, width, right: false })
+            .map(|letter| Piece::Field { letter, width, right })
             .ok_or_else(|| format!("Invalid node format specification: {name}"))
     });
     pieces.collect()
@@ -269,6 +338,12 @@ pub fn title(letter: char) -> Option<&'static str> {
         'e' => "FREE_MEM",
         'v' => "VERSION",
         'p' => "PRIO_TIER",
+        'B' => "MAX_CPUS_PER_NODE",
+        'I' => "PRIO_JOB_FACTOR",
+        'M' => "PREEMPT_MODE",
+        'S' => "ALLOCNODES",
+        'U' => "USER",
+        'V' => "CLUSTER",
         _ => return None,
     })
 }
@@ -314,9 +389,16 @@ fn field(nodes: &[&NodeRow], letter: char) -> Option<String> {
         ),
         'r' => "no".into(),
         's' => "1-infinite".into(),
-        'g' => "all".into(),
+        'g' | 'S' => "all".into(),
+        'B' => "UNLIMITED".into(),
+        'M' => "OFF".into(),
+        'V' => "N/A".into(),
+        'U' => first.drain().map_or_else(
+            || "Unknown".into(),
+            |drained| format!("{}({})", tutti_client::users::name(drained.uid), drained.uid),
+        ),
         'h' => "FORCE".into(),
-        'X' | 'Z' | 'w' | 'p' => "1".into(),
+        'X' | 'Z' | 'w' | 'p' | 'I' => "1".into(),
         'z' => format!("1:{}:1", first.slots),
         'd' => "0".into(),
         'v' => first.release.clone(),
@@ -353,7 +435,15 @@ pub(crate) mod tests {
         assert_eq!(shown("").as_deref(), Ok(expected));
         assert_eq!(shown("-h -o %P").as_deref(), Ok("tutti*\n"));
         assert_eq!(shown("-h -a -o '%P %G %l %p %c %m'").as_deref(), Ok("tutti* (null) infinite 1 2 4096\n"));
-        assert_eq!(shown("-h -o %q").unwrap_err(), "Invalid node format specification: q");
+        assert_eq!(shown("-h -o %q").as_deref(), Ok("%q\n"), "as in Slurm, beside a line on stderr");
+        assert_eq!(
+            shown("-h -o '%P %D'").as_deref(),
+            Ok("tutti* 4\n"),
+            "states that are not shown are no rows"
+        );
+        assert_eq!(shown("-t FROB").unwrap_err(), "Bad state string: \"frob\"");
+        let expected = "NODELIST   NODES PARTITION STATE \nnode0          1    tutti* idle  \n";
+        assert_eq!(shown("-N -n node0").as_deref(), Ok(expected));
         assert_eq!(shown("-h -s -o '%F %C'").as_deref(), Ok("1/2/1/4 2/4/2/8\n"));
         assert_eq!(
             shown("--noheader -O CPUs,Memory,Partition").as_deref(),

@@ -9,7 +9,7 @@ use crate::forms::{self, NamedJob};
 use crate::getopt::{self, Ends, Spec, Takes};
 use crate::identity;
 use crate::names::{CLUSTER, VERSION};
-use crate::output::{complain, print, refuse};
+use crate::output::{complain, complain_of_usage, print, refuse, refuse_plainly};
 use crate::query::{self, NO_JOB};
 use crate::selection::Selection;
 use crate::table::{self, Piece};
@@ -82,17 +82,46 @@ pub struct Asked {
 enum Format {
     /// By letters.
     Letters(Vec<Piece>),
-    /// By names, each with its width.
-    Named(Vec<(char, usize)>),
+    /// By names.
+    Named(Vec<Column>),
 }
+
+/// A column of `-O`.
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    value: Content,
+    width: usize,
+    right: bool,
+}
+
+/// Value of a column of `-O`.
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    /// The field of a letter.
+    Of(char),
+    /// The same for every job here: its title, and the value.
+    Same(&'static str, &'static str),
+}
+
+/// Variables that stand for options, behind those of the command line.
+const VARIABLES: [(&str, &str); 9] = [
+    ("SQUEUE_ACCOUNT", "account"),
+    ("SQUEUE_ARRAY", "array"),
+    ("SQUEUE_FORMAT", "format"),
+    ("SQUEUE_FORMAT2", "Format"),
+    ("SQUEUE_NAMES", "name"),
+    ("SQUEUE_PARTITION", "partition"),
+    ("SQUEUE_SORT", "sort"),
+    ("SQUEUE_STATES", "states"),
+    ("SQUEUE_USERS", "user"),
+];
 
 /// Runs the command.
 pub fn run(words: &[String]) -> ExitCode {
     let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
         Ok(line) => line,
         Err(error) => {
-            complain(NAME, &error.to_string());
-            complain(NAME, "Try \"squeue --help\" for more information");
+            complain_of_usage(NAME, &error.to_string());
             return ExitCode::FAILURE;
         }
     };
@@ -106,8 +135,18 @@ pub fn run(words: &[String]) -> ExitCode {
         );
     }
     let mut operands = line.operands.iter().map(String::as_str).collect::<Vec<_>>();
-    match read(&line.options, &mut operands).and_then(|asked| list(&asked)) {
+    let set = VARIABLES.into_iter().filter_map(|(variable, option)| {
+        let value = std::env::var(variable).ok().filter(|value| !value.is_empty())?;
+        Some((option, value))
+    });
+    let options: Vec<_> = set.chain(line.options.iter().cloned()).collect();
+    let read = read(&options, &mut operands).and_then(|asked| match operands.first() {
+        Some(word) => Err(format!("Unrecognized option: {word}")),
+        None => Ok(asked),
+    });
+    match read.and_then(|asked| list(&asked)) {
         Ok(text) => print(&text),
+        Err(text) if text.starts_with(NO_JOB_PREFIX) => refuse_plainly(&text),
         Err(text) => refuse(NAME, &text, 1),
     }
 }
@@ -118,11 +157,6 @@ fn list_of(value: &str) -> Vec<String> {
 
 pub fn read(options: &[(&'static str, String)], operands: &mut Vec<&str>) -> Result<Asked, String> {
     let mut asked = Asked::default();
-    if let Ok(format) = std::env::var("SQUEUE_FORMAT")
-        && !format.is_empty()
-    {
-        asked.format = Some(Format::Letters(table::pieces(&format)));
-    }
     for (name, value) in options {
         match *name {
             "format" => asked.format = Some(Format::Letters(table::pieces(value))),
@@ -136,6 +170,8 @@ pub fn read(options: &[(&'static str, String)], operands: &mut Vec<&str>) -> Res
                     false => value,
                 };
                 let jobs = forms::job_ids(value).map_err(|word| format!("Invalid job id: {word}"))?;
+                // Elements that are named stand in a line each.
+                asked.each_element |= jobs.iter().any(|job| job.tasks.is_some());
                 asked.jobs.get_or_insert_default().extend(jobs);
             }
             "name" => asked.names = Some(list_of(value)),
@@ -172,7 +208,7 @@ pub fn read(options: &[(&'static str, String)], operands: &mut Vec<&str>) -> Res
 }
 
 fn named_format(value: &str) -> Result<Format, String> {
-    const NAMES: [(&str, char); 34] = [
+    const NAMES: [(&str, char); 57] = [
         ("account", 'a'),
         ("arrayjobid", 'F'),
         ("arraytaskid", 'K'),
@@ -205,19 +241,71 @@ fn named_format(value: &str) -> Result<Format, String> {
         ("timeleft", 'L'),
         ("timelimit", 'l'),
         ("timeused", 'M'),
+        ("tres-per-node", 'b'),
+        ("gres", 'b'),
+        ("workdir", 'Z'),
         ("userid", 'U'),
         ("username", 'u'),
+        ("contiguous", 'O'),
+        ("cores", 'I'),
+        ("corespec", 'X'),
+        ("feature", 'f'),
+        ("groupid", 'G'),
+        ("groupname", 'g'),
+        ("licenses", 'W'),
+        ("mincpus", 'c'),
+        ("mintmpdisk", 'd'),
+        ("nice", 'y'),
+        ("oversubscribe", 'h'),
+        ("reqnodes", 'n'),
+        ("reservation", 'v'),
+        ("restartcnt", '#'),
+        ("schednodes", 'Y'),
+        ("sct", 'z'),
+        ("sockets", 'H'),
+        ("stderr", '<'),
+        ("wckey", 'w'),
+        ("cpus-per-task", '/'),
     ];
-    let names = table::columns(value, ':').into_iter().map(|(name, width)| {
-        let lower = name.to_ascii_lowercase();
-        let letter = match lower.as_str() {
-            "workdir" => Some('Z'),
-            "gres" | "tres-per-node" => Some('b'),
-            _ => NAMES.iter().find(|(known, _)| *known == lower).map(|(_, letter)| *letter),
-        };
+    const SAME: [(&str, &str, &str); 26] = [
+        ("allocsid", "ALLOC_SID", "0"),
+        ("batchflag", "BATCH_FLAG", "1"),
+        ("cluster", "CLUSTER", CLUSTER),
+        ("deadline", "DEADLINE", "N/A"),
+        ("delayboot", "DELAY_BOOT", "0:00"),
+        ("derivedec", "DERIVED_EC", "0"),
+        ("excnodes", "EXC_NODES", ""),
+        ("hetjobid", "HET_JOB_ID", "N/A"),
+        ("mcslabel", "MCSLABEL", "(null)"),
+        ("mintime", "TIME_MIN", "0:00"),
+        ("network", "NETWORK", "(null)"),
+        ("ntpercore", "NTASKS_PER_CORE", "N/A"),
+        ("ntpersocket", "NTASKS_PER_SOCKET", "N/A"),
+        ("preempttime", "PREEMPT_TIME", "N/A"),
+        ("profile", "PROFILE", "NotSet"),
+        ("reboot", "REBOOT", "0"),
+        ("reqswitch", "REQ_SWITCH", "0"),
+        ("requeue", "REQUEUE", "1"),
+        ("resizetime", "RESIZE_TIME", "N/A"),
+        ("stdin", "STDIN", "/dev/null"),
+        ("threads", "THREADS_PER_CORE", "*"),
+        ("tres-bind", "TRES_BIND", "N/A"),
+        ("tres-freq", "TRES_FREQ", "N/A"),
+        ("tres-per-job", "TRES_PER_JOB", "N/A"),
+        ("tres-per-task", "TRES_PER_TASK", "N/A"),
+        ("wait4switch", "WAIT4SWITCH", "0:00"),
+    ];
+    let of = |name: &str| {
+        let same = SAME.iter().find(|(known, _, _)| *known == name);
+        let letter = NAMES.iter().find(|(known, _)| *known == name);
+        same.map(|(_, title, value)| Content::Same(title, value))
+            .or(letter.map(|(_, letter)| Content::Of(*letter)))
+    };
+    let rights = value.split(',').map(str::trim).filter(|word| !word.is_empty()).map(table::is_right);
+    let names = table::columns(value, ':').into_iter().zip(rights).map(|((name, width), right)| {
         let width = width.map_or(NAMED_WIDTH, |width| width.unsigned_abs() as usize);
-        letter
-            .map(|letter| (letter, width))
+        of(&name.to_ascii_lowercase())
+            .map(|value| Column { value, width, right })
             .ok_or_else(|| format!("Invalid job format specification: {name}"))
     });
     names.collect::<Result<_, _>>().map(Format::Named)
@@ -280,33 +368,40 @@ fn entries<'a>(jobs: &[&'a Job], each_element: bool) -> Vec<Entry<'a>> {
             }
         }
     }
-    // Slurm's order: jobs that wait come first, then by number.
-    entries.sort_by_key(|entry| entry.job.state() != State::Pending);
+    // Slurm's order: by the state's short name, behind the others what is held, then by number.
+    let is_held = |job: &Job| job.row.hold().is_some() && job.state() == State::Pending;
+    entries.sort_by_key(|entry| (entry.job.state().short(), is_held(entry.job)));
     entries
 }
 
 fn print_jobs(asked: &Asked, jobs: &[&Job], now_ms: u64) -> Result<String, String> {
     let default = Format::Letters(table::pieces(DEFAULT));
     let format = asked.format.as_ref().unwrap_or(&default);
+    if let Format::Letters(pieces) = format {
+        let wrong = table::unknown(pieces, |letter| title(letter).is_some());
+        wrong.for_each(|letter| {
+            complain(NAME, &format!("error: Invalid job format specification: {letter}"));
+        });
+    }
     let mut text = String::new();
-    let mut put = |field: &dyn Fn(char) -> Option<String>| -> Result<(), String> {
-        match format {
-            Format::Letters(pieces) => {
-                let wrong = |letter| format!("Invalid job format specification: {letter}");
-                text.push_str(&table::line(pieces, field).map_err(wrong)?);
+    let mut put = |is_title: bool, field: &dyn Fn(char) -> Option<String>| match format {
+        Format::Letters(pieces) => text.push_str(&table::line(pieces, field)),
+        Format::Named(columns) => {
+            for column in columns {
+                let value = match column.value {
+                    Content::Of(letter) => field(letter).unwrap_or_default(),
+                    Content::Same(title, _) if is_title => title.to_owned(),
+                    Content::Same(_, value) => value.to_owned(),
+                };
+                text.push_str(&table::fit(&value, Some(column.width), column.right));
             }
-            Format::Named(columns) => {
-                for (letter, width) in columns {
-                    text.push_str(&table::fit(&field(*letter).unwrap_or_default(), Some(*width), false));
-                }
-                text.push('\n');
-            }
+            text.push('\n');
         }
-        Ok(())
     };
     let is_named = matches!(format, Format::Named(_));
     if !asked.no_header {
-        put(&|letter| if is_named { title_of_name(letter) } else { title(letter) }.map(str::to_owned))?;
+        let of = |letter| if is_named { title_of_name(letter) } else { title(letter) };
+        put(true, &|letter| of(letter).map(str::to_owned));
     }
     let mut entries = entries(jobs, asked.each_element);
     for (letter, is_descending) in asked.order.iter().rev() {
@@ -317,7 +412,8 @@ fn print_jobs(asked: &Asked, jobs: &[&Job], now_ms: u64) -> Result<String, Strin
         });
     }
     for entry in entries {
-        put(&|letter| field(&entry, letter, now_ms))?;
+        let of = |letter| if is_named { field_of_name(&entry, letter) } else { None };
+        put(false, &|letter| of(letter).or_else(|| field(&entry, letter, now_ms)));
     }
     Ok(text)
 }
@@ -378,7 +474,7 @@ pub fn title(letter: char) -> Option<&'static str> {
         'S' => "START_TIME",
         'T' => "STATE",
         't' => "ST",
-        'U' => "USER",
+        'U' => "UID",
         'u' => "USER",
         'V' => "SUBMIT_TIME",
         'Z' => "WORK_DIR",
@@ -390,6 +486,16 @@ pub fn title(letter: char) -> Option<&'static str> {
         'w' => "WCKEY",
         'f' => "FEATURES",
         'x' => "EXC_NODES",
+        'c' => "MIN_CPUS",
+        'd' => "MIN_TMP_DISK",
+        'G' => "GROUP",
+        'H' => "SOCKETS_PER_NODE",
+        'I' => "CORES_PER_SOCKET",
+        'O' => "CONTIGUOUS",
+        'X' => "CORE_SPEC",
+        'Y' => "SCHEDNODES",
+        'y' => "NICE",
+        'z' => "S:C:T",
         _ => return None,
     })
 }
@@ -401,8 +507,24 @@ fn title_of_name(letter: char) -> Option<&'static str> {
         'x' => Some("EXIT_CODE"),
         '!' => Some("TASKS"),
         '>' => Some("STDOUT"),
-        'b' => Some("TRES_PER_NODE"),
+        '<' => Some("STDERR"),
+        '#' => Some("RESTART_COUNT"),
+        '/' => Some("CPUS_PER_TASK"),
         letter => title(letter),
+    }
+}
+
+/// Fields of `-O` that no letter has, or has otherwise.
+fn field_of_name(entry: &Entry<'_>, letter: char) -> Option<String> {
+    let job = entry.job;
+    match letter {
+        'x' => Some(job.wait_status().to_string()),
+        '!' => Some(job.tasks().to_string()),
+        '>' => Some(job.file(false)),
+        '<' => Some(job.file(true)),
+        '#' => Some(job.restarts().to_string()),
+        '/' => Some(job.asked.size.cores.unwrap_or(1).to_string()),
+        _ => None,
     }
 }
 
@@ -434,14 +556,23 @@ fn field(entry: &Entry<'_>, letter: char, now_ms: u64) -> Option<String> {
         't' => state.short().into(),
         'T' => state.long().into(),
         'r' => job.reason().into(),
-        'R' if state == State::Pending || (state.is_over() && state != State::Completed) => {
+        'R' if [State::Pending, State::Failed, State::Timeout, State::OutOfMemory].contains(&state) => {
             format!("({})", job.reason())
         }
         'R' | 'N' => placed(),
         'B' => row.nodes.first().filter(|_| state != State::Pending).cloned().unwrap_or_else(|| "n/a".into()),
         'u' => job.user(),
         'U' => row.uid.to_string(),
-        'g' => "(null)".into(),
+        'g' => identity::group_of(row.uid).map_or_else(|| "(null)".into(), |(_, name)| name),
+        'G' => identity::group_of(row.uid).map_or_else(|| "(null)".into(), |(gid, _)| gid.to_string()),
+        'c' => job.asked.size.cores.unwrap_or(1).to_string(),
+        'd' | 'O' | 'y' => "0".into(),
+        'H' | 'I' => "*".into(),
+        'X' => "N/A".into(),
+        'Y' => "(null)".into(),
+        'z' => "*:*:*".into(),
+        // A job's row does not say which were named.
+        'n' | 'x' => String::new(),
         'j' => job.name(),
         'P' => CLUSTER.into(),
         'l' => row.limit_ms.map_or_else(|| "UNLIMITED".into(), |ms| forms::short_time(ms / 1000)),
@@ -452,7 +583,6 @@ fn field(entry: &Entry<'_>, letter: char, now_ms: u64) -> Option<String> {
         'M' => forms::short_time(job.elapsed_s(now_ms)),
         'D' => job.nodes().to_string(),
         'C' => job.cores().to_string(),
-        '!' => job.tasks().to_string(),
         'm' => {
             if row.memory_bytes == 0 {
                 "0".into()
@@ -462,7 +592,8 @@ fn field(entry: &Entry<'_>, letter: char, now_ms: u64) -> Option<String> {
         }
         'b' if row.gpus() > 0 => format!("gres:gpu:{}", row.gpus()),
         'v' if !row.reservation().is_empty() => row.reservation().to_owned(),
-        'b' | 'v' | 'W' | 'w' | 'f' | 'n' => "N/A".into(),
+        'b' => "N/A".into(),
+        'v' | 'W' | 'w' | 'f' => "(null)".into(),
         'S' => moment(row.started_ms),
         'e' => match (state.is_over(), row.limit_ms) {
             (true, _) => moment(row.ended_ms),
@@ -489,10 +620,11 @@ fn field(entry: &Entry<'_>, letter: char, now_ms: u64) -> Option<String> {
             }
         }
         'o' => {
-            if job.asked.script().is_empty() {
-                row.command.clone()
-            } else {
-                job.asked.script().to_owned()
+            // A job of Tutti's own commands has a command, one of --wrap none.
+            match (job.asked.script(), row.is_script()) {
+                ("", true) => "(null)".into(),
+                ("", false) => row.command.clone(),
+                (script, _) => script.to_owned(),
             }
         }
         'E' => {
@@ -509,8 +641,6 @@ fn field(entry: &Entry<'_>, letter: char, now_ms: u64) -> Option<String> {
                 "YES".into()
             }
         }
-        'x' => job.exit(),
-        '>' => job.file(false),
         _ => return None,
     })
 }
@@ -565,7 +695,7 @@ mod tests {
             element(9, 5, "waiting"),
         ];
         assert_eq!(shown(&["-h", "-o", "%i %t %r"], &jobs), "5_[2-3,5%2] PD JobArrayTaskLimit\n5_1 R None\n");
-        assert_eq!(shown(&["-h", "-r", "-o", "%i %A"], &jobs), "5_2 7\n5_3 8\n5_5 9\n5_1 6\n");
+        assert_eq!(shown(&["-h", "-r", "-o", "%i %A"], &jobs), "5_2 5\n5_3 5\n5_5 5\n5_1 6\n");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::getopt::{self, Ends, Spec};
 use crate::wanted::{Treatment, treatment};
-use crate::{sacct, scancel, scontrol, sinfo, squeue, view, wanted};
+use crate::{accounts, sacct, scancel, scontrol, sinfo, squeue, view, wanted};
 
 const TABLE: &str = include_str!("../../../docs/internals/slurm-surface.md");
 
@@ -65,6 +65,7 @@ fn surface_of_listing_commands_is_the_tables() {
                 "Format" => "state",
                 "jobs" => "1",
                 "user" | "uid" => "0",
+                "states" if command == "sinfo" => "idle",
                 "states" | "state" => "R",
                 "starttime" | "endtime" => "now",
                 "units" => "K",
@@ -86,6 +87,10 @@ fn surface_of_listing_commands_is_the_tables() {
     let names: BTreeSet<String> =
         spelled(scontrol::SPECS, |_| "").into_iter().map(|(word, _)| word).collect();
     assert_eq!(names, options("scontrol").into_iter().map(|(word, _)| word).collect());
+    for (command, specs) in [("sacctmgr", accounts::MANAGER_SPECS), ("sshare", accounts::SHARE_SPECS)] {
+        let names: BTreeSet<String> = spelled(specs, |_| "").into_iter().map(|(word, _)| word).collect();
+        assert_eq!(names, options(command).into_iter().map(|(word, _)| word).collect(), "{command}");
+    }
 }
 
 #[test]

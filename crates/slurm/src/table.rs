@@ -48,23 +48,39 @@ pub fn pieces(format: &str) -> Vec<Piece> {
     pieces
 }
 
-/// A line of a format; `field` gives a field's value.
-///
-/// # Errors
-/// The letter of a field that there is not.
-pub fn line(pieces: &[Piece], field: impl Fn(char) -> Option<String>) -> Result<String, char> {
+/// Letters of a format that are none: as in Slurm they stand in the lines as they were written, and one line
+/// on stderr names each.
+pub fn unknown<'a>(
+    pieces: &'a [Piece],
+    is_known: impl Fn(char) -> bool + 'a,
+) -> impl Iterator<Item = char> + 'a {
+    pieces.iter().filter_map(move |piece| match piece {
+        Piece::Field { letter, .. } if !is_known(*letter) => Some(*letter),
+        _ => None,
+    })
+}
+
+/// A line of a format; `field` gives a field's value, or none for a letter that is no field.
+#[must_use]
+pub fn line(pieces: &[Piece], field: impl Fn(char) -> Option<String>) -> String {
     let mut line = String::new();
     for piece in pieces {
         match piece {
             Piece::Text(text) => line.push_str(text),
-            Piece::Field { letter, width, right } => {
-                let value = field(*letter).ok_or(*letter)?;
-                line.push_str(&fit(&value, *width, *right));
-            }
+            Piece::Field { letter, width, right } => match field(*letter) {
+                Some(value) => line.push_str(&fit(&value, *width, *right)),
+                None => {
+                    let (side, width) = (
+                        if *right { "." } else { "" },
+                        width.map_or_else(String::new, |width| width.to_string()),
+                    );
+                    line.push_str(&format!("%{side}{width}{letter}"));
+                }
+            },
         }
     }
     line.push('\n');
-    Ok(line)
+    line
 }
 
 /// A value cut or padded to a width.
@@ -76,8 +92,14 @@ pub fn fit(value: &str, width: Option<usize>, right: bool) -> String {
     if right { pad + &cut } else { cut + &pad }
 }
 
-/// A column that is named: its name, and a width if one stands behind it.
+/// A column that is named: its name, and a width if one stands behind it, below 0 for the left side.
 pub type Column = (String, Option<i64>);
+
+/// Whether the width of a column of `-O` is for the right side: `Name:.10`.
+#[must_use]
+pub fn is_right(word: &str) -> bool {
+    word.split_once(':').is_some_and(|(_, width)| width.starts_with('.'))
+}
 
 /// Reads `Name:width,Name` (`mark` is `:`), or `Name%width` (`mark` is `%`); a width below 0 is for the
 /// left side.
@@ -99,7 +121,7 @@ pub fn columns(list: &str, mark: char) -> Vec<Column> {
 mod tests {
     use super::*;
 
-    fn shown(format: &str) -> Result<String, char> {
+    fn shown(format: &str) -> String {
         line(&pieces(format), |letter| match letter {
             'i' => Some("12345".into()),
             't' => Some("OOM".into()),
@@ -117,11 +139,13 @@ mod tests {
             ("\"%i\",\"%t\"", "\"12345\",\"OOM\"\n"),
             ("%%i|%%t", "12345|OOM\n"),
             ("%#i", "12345\n"),
+            ("%.5q|%-5i", "%.5q|%-5i\n"),
             ("x%", "x\n"),
         ] {
-            assert_eq!(shown(format), Ok(expected.into()), "{format}");
+            assert_eq!(shown(format), expected, "{format}");
         }
-        assert_eq!(shown("%q"), Err('q'));
+        let found: Vec<char> = unknown(&pieces("%i %q %-5i"), |letter| "it".contains(letter)).collect();
+        assert_eq!(found, ['q', '-']);
     }
 
     #[test]

@@ -157,8 +157,10 @@ impl Job {
     pub fn reason(&self) -> &'static str {
         match self.state() {
             State::Pending if self.row.state == JobState::Waiting => self.waits_for(),
-            State::Failed if self.signal() > 0 => "RaisedSignal",
-            State::Failed if self.has_ended_by(EndKind::NotStarted) => "JobLaunchFailure",
+            // Slurm's word for a death by a signal too; tools know no other one.
+            State::Failed if self.signal() > 0 || self.has_ended_by(EndKind::NotStarted) => {
+                "JobLaunchFailure"
+            }
             State::Failed => "NonZeroExitCode",
             State::Timeout => "TimeLimit",
             State::OutOfMemory => "OutOfMemory",
@@ -182,15 +184,26 @@ impl Job {
             WaitKind::UserLimit => "AssocMaxJobsLimit",
             WaitKind::Resources | WaitKind::Restart => "Resources",
             WaitKind::Reservation if !self.row.reservation().is_empty() => "Reservation",
-            WaitKind::Reservation => "ReqNodeNotAvail, Reserved for maintenance",
+            WaitKind::Reservation => "ReqNodeNotAvail,_Reserved_for_maintenance",
             WaitKind::Turn => "Priority",
         }
     }
 
-    /// Number of the job: that of the first, of one that was requeued.
+    /// Number of the job: that of the first, of one that was requeued. As in Slurm elements of an array have
+    /// a number of their own once they have begun, and the last of them keeps the array's: tools ask for the
+    /// array by it.
     #[must_use]
     pub fn number(&self) -> u64 {
-        self.row.restart().map_or(self.row.job, |restart| restart.first).0
+        let own = self.row.restart().map_or(self.row.job, |restart| restart.first).0;
+        let is_last = |element: &Element| element.shape.count > 0 && element.task == element.shape.max;
+        let keeps = |element: &Element| is_last(element) || self.state() == State::Pending;
+        self.element().filter(keeps).map_or(own, |element| element.job)
+    }
+
+    /// The status with which a process of it has ended, as `wait` has it.
+    #[must_use]
+    pub fn wait_status(&self) -> u32 {
+        u32::from(self.code()) << 8 | u32::from(self.signal())
     }
 
     /// How often it was requeued.
@@ -338,7 +351,7 @@ pub(crate) mod tests {
             (job(1, json!({"state": "suspended"})), "SUSPENDED", "None", "0:0"),
             (over(end("completed", 0, 0)), "COMPLETED", "None", "0:0"),
             (over(end("failed", 3, 0)), "FAILED", "NonZeroExitCode", "3:0"),
-            (over(end("failed", 0, 9)), "FAILED", "RaisedSignal", "0:9"),
+            (over(end("failed", 0, 9)), "FAILED", "JobLaunchFailure", "0:9"),
             (over(end("time-limit", 0, 15)), "TIMEOUT", "TimeLimit", "0:0"),
             (over(end("failed", 124, 0)), "FAILED", "NonZeroExitCode", "124:0"),
             (over(end("cancelled", 0, 0)), "CANCELLED", "None", "0:15"),

@@ -406,7 +406,12 @@ impl Wanted {
             "nodes" => {
                 let least = value.split('-').next().unwrap_or_default();
                 let least = least.split(',').next().unwrap_or_default();
-                self.nodes = Some(number("nodes", least, value)?);
+                let least = number("nodes", least, value)?;
+                let most = value.split_once('-').map(|(_, most)| number("nodes", most, value)).transpose()?;
+                if let Some(most) = most.filter(|most| *most < least) {
+                    return Err(format!("Maximum node count {most} is less than minimum node count {least}"));
+                }
+                self.nodes = Some(least);
             }
             "ntasks" => self.tasks = Some(count()?),
             "ntasks-per-node" => self.per_node = Some(count()?),

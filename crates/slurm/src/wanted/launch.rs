@@ -13,13 +13,16 @@ use std::process::{Command, ExitCode};
 use crate::getopt::{self, Ends};
 use crate::names::VERSION;
 use crate::note::{MARK, Note, Origin};
-use crate::output::{complain, print, refuse};
+use crate::output::{complain, complain_of_usage, print, refuse};
 use crate::patterns::{self, Values};
-use crate::wanted::{Export, SPECS, Wanted};
+use crate::wanted::{Export, SPECS, Wanted, submit};
 use crate::{identity, query};
 
 /// Names of MPI interfaces that tasks have in any case, or do without.
 const MPI_KINDS: [&str; 2] = ["none", "pmi"];
+
+/// Status of an unknown option.
+const UNKNOWN_OPTION: u8 = 255;
 
 /// A file of this installation. This program is somewhere below its folder, where `bin/tutti` is too.
 fn installed(place: &str) -> PathBuf {
@@ -45,9 +48,8 @@ fn become_program(mut command: Command, name: &str) -> ExitCode {
 /// Reads a command line; the status with which the command is done, if it is.
 fn read(name: &str, words: &[String]) -> Result<(Wanted, Vec<String>), ExitCode> {
     let line = getopt::parse(SPECS, words, Ends::AtOperand).map_err(|error| {
-        complain(name, &error.to_string());
-        complain(name, &format!("Try \"{name} --help\" for more information"));
-        ExitCode::FAILURE
+        complain_of_usage(name, &error.to_string());
+        ExitCode::from(UNKNOWN_OPTION)
     })?;
     let mut wanted = Wanted::default();
     for (option, value) in &line.options {
@@ -64,6 +66,9 @@ fn read(name: &str, words: &[String]) -> Result<(Wanted, Vec<String>), ExitCode>
     }
     if !wanted.manner.quiet {
         wanted.ignored_line().into_iter().for_each(|line| complain(name, &line));
+    }
+    if let Err(text) = submit::check_partition(&wanted) {
+        return Err(refuse(name, &format!("Unable to allocate resources: {text}"), 1));
     }
     if let Err(text) = wanted.settle_gpus().and_then(|()| wanted.gpus_of_node()) {
         return Err(refuse(name, &text, 1));
@@ -158,14 +163,13 @@ pub fn srun(words: &[String]) -> ExitCode {
         Ok(read) => read,
         Err(status) => return status,
     };
+    if wanted.manner.mpi.as_deref() == Some("list") {
+        return print("MPI plugin types are...\n\tnone\n\tpmi\n");
+    }
     let Some(file) = program.first() else {
         return refuse("srun", "No command given to execute.", 1);
     };
     if let Some(kind) = wanted.manner.mpi.as_deref().filter(|kind| !MPI_KINDS.contains(kind)) {
-        if kind == "list" {
-            complain("srun", "MPI plugin types are...\n\tnone\n\tpmi");
-            return ExitCode::SUCCESS;
-        }
         return refuse(
             "srun",
             &format!("--mpi={kind} is not there: programs of Tutti's MPI and of MPICH need none"),
@@ -174,18 +178,13 @@ pub fn srun(words: &[String]) -> ExitCode {
     }
     let around = std::env::var(MARK).ok().filter(|_| std::env::var_os("TUTTI_ALLOCATION").is_some());
     if wanted.manner.test_only {
-        let nodes = match query::nodes() {
-            Ok(nodes) => nodes.len(),
-            Err(text) => return refuse("srun", &text, 1),
+        return match submit::tested(&wanted) {
+            Ok(line) => {
+                complain("srun", &line);
+                ExitCode::SUCCESS
+            }
+            Err(text) => refuse("srun", &text, 1),
         };
-        complain(
-            "srun",
-            &format!(
-                "Job to start now using {} processors on nodes of {nodes} in partition tutti",
-                wanted.all_tasks()
-            ),
-        );
-        return ExitCode::SUCCESS;
     }
     let Some(note) = around.map(|text| Note::of(&text).unwrap_or_default()) else {
         if wanted.manner.job.is_some() {

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
+use tutti_client::node_list;
 use tutti_client::requests::{Answer, Batch, Host, JobId, Script, Submit, Terms};
 use tutti_os::random::fill_random;
 use tutti_protocol::array::InArray;
@@ -199,7 +200,27 @@ impl Plan {
     }
 }
 
-fn check_partition(wanted: &Wanted) -> Result<(), String> {
+/// The line of `--test-only`.
+///
+/// # Errors
+/// When the cluster could never hold the job, or no daemon answers.
+pub fn tested(wanted: &Wanted) -> Result<String, String> {
+    let mut names: Vec<String> = query::nodes()?.into_iter().map(|node| node.name).collect();
+    let count = wanted.all_nodes() as usize;
+    if names.len() < count {
+        return Err("allocation failure: Requested node configuration is not available".into());
+    }
+    names.truncate(count);
+    let (tasks, nodes, now) =
+        (wanted.all_tasks(), node_list::fold(&names), forms::moment(query::now_ms(), None));
+    Ok(format!("Job to start at {now} using {tasks} processors on nodes {nodes} in partition {CLUSTER}"))
+}
+
+/// Refuses a partition that there is not.
+///
+/// # Errors
+/// With one line that names the one that there is.
+pub fn check_partition(wanted: &Wanted) -> Result<(), String> {
     let names = wanted.partition.as_deref().unwrap_or(CLUSTER);
     if names.split(',').any(|name| name == CLUSTER) {
         return Ok(());
@@ -342,6 +363,24 @@ fn hosts(wanted: &Wanted, count: u32) -> Result<Vec<Host>, String> {
     Ok(names.iter().take(count as usize).map(host).collect())
 }
 
+/// Looks whether a job that daemons know no more, and the log has, is what another is to wait for.
+fn check_past(condition: Condition, named: &forms::NamedJob, text: &str) -> Result<(), String> {
+    let (jobs, _) = query::jobs_with_past()?;
+    let mut found = query::named(&jobs, named).peekable();
+    if found.peek().is_none() {
+        return Err(format!("Job dependency problem: there is no job {text}"));
+    }
+    let is_so = |job: &view::Job| match condition {
+        Condition::Ok => job.state() == view::State::Completed,
+        Condition::NotOk => job.state() != view::State::Completed,
+        Condition::Over | Condition::Begun => true,
+    };
+    match found.find(|job| !is_so(job)) {
+        Some(job) => Err(format!("Job dependency problem: job {text} has ended as {}", job.state().long())),
+        None => Ok(()),
+    }
+}
+
 /// Jobs behind which a job starts.
 fn resolve(dependency: &forms::Dependency, name: &str) -> Result<Vec<After>, String> {
     let (jobs, _) = query::jobs()?;
@@ -350,7 +389,8 @@ fn resolve(dependency: &forms::Dependency, name: &str) -> Result<Vec<After>, Str
         let named = forms::job_id(text).ok_or_else(|| format!("Job dependency problem: {text:?}"))?;
         let found: Vec<&view::Job> = query::named(&jobs, &named).collect();
         if found.is_empty() {
-            return Err(format!("Job dependency problem: there is no job {text}"));
+            check_past(*condition, &named, text)?;
+            continue;
         }
         for job in found {
             let (ok, not_ok) = (*condition == Condition::Ok, *condition == Condition::NotOk);

@@ -44,7 +44,7 @@ const COMMANDS: [(&str, &str, u32); 7] = [
 ];
 
 /// Other names of files: place, and what it leads to as seen from there.
-const LINKS: [(&str, &str); 25] = [
+const LINKS: [(&str, &str); 27] = [
     // Where the headers of OpenSHMEM stood before version 1.1; programs may still include them there
     // (annex F).
     ("include/mpp/shmem.h", "../shmem.h"),
@@ -56,6 +56,7 @@ const LINKS: [(&str, &str); 25] = [
     ("bin/oshrun", "tutti"),
     // Slurm's commands, in a folder that only those put on their path who want them.
     ("share/tutti/slurm/bin/sacct", "../../../../libexec/tutti/tutti-slurm"),
+    ("share/tutti/slurm/bin/sacctmgr", "../../../../libexec/tutti/tutti-slurm"),
     ("share/tutti/slurm/bin/salloc", "../../../../libexec/tutti/tutti-slurm"),
     ("share/tutti/slurm/bin/sbatch", "../../../../libexec/tutti/tutti-slurm"),
     ("share/tutti/slurm/bin/scancel", "../../../../libexec/tutti/tutti-slurm"),
@@ -63,6 +64,7 @@ const LINKS: [(&str, &str); 25] = [
     ("share/tutti/slurm/bin/sinfo", "../../../../libexec/tutti/tutti-slurm"),
     ("share/tutti/slurm/bin/squeue", "../../../../libexec/tutti/tutti-slurm"),
     ("share/tutti/slurm/bin/srun", "../../../../libexec/tutti/tutti-slurm"),
+    ("share/tutti/slurm/bin/sshare", "../../../../libexec/tutti/tutti-slurm"),
     ("share/man/man1/oshrun.1", "mpiexec.1"),
     ("lib/libsma.so", "libsma.so.1"),
     ("bin/oshc++", "oshcxx"),
