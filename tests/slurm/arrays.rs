@@ -39,6 +39,26 @@ fn array_runs_its_elements_a_few_at_once() {
     }
     let shown = slurm.ok(&format!("squeue -h -t all -j {job}_1 -o '%F %K %A'"));
     assert_eq!(shown, format!("{job} 1 {second}\n"));
+    // The last element keeps the array's number, by which tools ask for the whole.
+    let raw = slurm.ok(&format!("sacct -X -nP -j {job} -o JobIDRaw"));
+    assert_eq!(raw, format!("{}\n{second}\n{}\n{}\n{job}\n", job + 1, job + 3, job + 4));
+}
+
+/// Ten of the largest arrays of one user, and no more than that user may have.
+#[test]
+fn arrays_of_a_user_have_room_up_to_a_number_that_is_said() {
+    let slurm = Slurm::up("slurm-array-room", 1, &["--slots", "2"]);
+    let long = format!("LONG={}", "x".repeat(20_000));
+    for _ in 0..10 {
+        slurm.ok(&format!("{long} sbatch --hold --array=1-1000 -o none --wrap=true"));
+    }
+    let mut ran = slurm.run("sbatch --hold --array=1-1000 -o none --wrap=true");
+    assert_eq!(ran.code(), 0, "{ran}");
+    ran = slurm.run("sbatch --hold --array=1-1000 -o none --wrap=true");
+    let expected = "sbatch: error: Batch job submission failed: you have 11011 jobs that are not over, and may have \
+                    12000: wait until some are over\n";
+    assert_eq!((ran.code(), &*ran.stderr), (1, expected));
+    slurm.ok("scancel --me");
 }
 
 #[test]

@@ -22,6 +22,9 @@ pub struct Queued {
     /// Since when it is held, and by which user.
     #[serde(default)]
     pub on_hold: Option<HeldBy>,
+    /// In a file of several jobs: where its environment is, which others have too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment_at: Option<u64>,
 }
 
 /// Record of a starter that is kept beyond the daemon's death.

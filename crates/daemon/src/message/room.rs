@@ -59,7 +59,12 @@ impl Launch {
 
     /// Bytes that the order takes in memory beside its environment, about.
     pub(crate) fn memory_bytes_held(&self) -> usize {
-        JOB_BYTES + programs_bytes(&self.job) + self.batch.note().len()
+        JOB_BYTES + self.said_bytes()
+    }
+
+    /// Bytes of these that its user has said.
+    pub(crate) fn said_bytes(&self) -> usize {
+        programs_bytes(&self.job) + self.batch.note().len()
     }
 
     /// Bytes that the part of a node may say in lines, pids, cores, addresses and ends

@@ -3,10 +3,12 @@
 //!
 //! | what | at most |
 //! |---|---|
-//! | jobs of a user in memory: arguments, variables, each different environment once | [`USER_BYTES_MAX`] |
-//! | files of a user's jobs that wait, with their environments | [`USER_FILES_BYTES_MAX`] |
+//! | jobs of a user | [`USER_JOBS_MAX`] |
+//! | what he has said of them: arguments, variables, each different environment once | [`USER_BYTES_MAX`] |
 //! | keys and values that a user's jobs on several nodes have put over PMI | [`USER_PUTS_BYTES_MAX`] |
 //! | a line of refusal; why a job that is over has ended | [`REFUSAL_BYTES_MAX`], [`JobRecord::shed`] |
+//!
+//! Files of jobs that wait have each environment once too, so they have the same bound, about.
 //!
 //! A job that is over keeps what the list shows ([`JobRecord::shed`]), and there are so many of them at most.
 
@@ -15,10 +17,10 @@ use std::collections::BTreeMap;
 use super::job::JobRecord;
 use crate::message::{Environments, JobId, Launch};
 
-/// In memory.
+/// Ten arrays of 1000 tasks, and some beside them.
+const USER_JOBS_MAX: usize = 12_000;
+/// In memory, beside a few KiB for each job.
 const USER_BYTES_MAX: usize = 16 << 20;
-/// On the controller's disk, which may be memory too (`/run`).
-const USER_FILES_BYTES_MAX: usize = 64 << 20;
 /// Two jobs that have put all they may. A simulation reaches less.
 const USER_PUTS_BYTES_MAX: usize = if cfg!(test) { 3 << 20 } else { 64 << 20 };
 /// A refusal may name what a user has said.
@@ -35,20 +37,21 @@ pub(super) fn check_room<'a>(
     let account = launch.user.account().uid;
     let open = |job: &&JobRecord| job.launch.user.account().uid == account;
     let jobs: Vec<&JobRecord> = jobs.filter(open).collect();
+    if jobs.len() + more > USER_JOBS_MAX {
+        return Err(format!(
+            "you have {} jobs that are not over, and may have {USER_JOBS_MAX}: wait until some are over",
+            jobs.len()
+        ));
+    }
     let new = || std::iter::repeat_n(launch, more);
     let all = || jobs.iter().map(|job| &*job.launch).chain(new());
     let environments = Environments::bytes_of(all().map(|launch| &launch.environment));
-    if environments + all().map(Launch::memory_bytes_held).sum::<usize>() > USER_BYTES_MAX {
+    if environments + all().map(Launch::said_bytes).sum::<usize>() > USER_BYTES_MAX {
         let mib = USER_BYTES_MAX >> 20;
         return Err(format!(
             "your {} jobs that are not over hold {mib} MiB of arguments and environments: wait until some are over",
             jobs.len()
         ));
-    }
-    let waiting = jobs.iter().filter(|job| job.queued.is_some()).map(|job| &*job.launch);
-    if waiting.chain(new()).map(Launch::bytes).sum::<usize>() > USER_FILES_BYTES_MAX {
-        let mib = USER_FILES_BYTES_MAX >> 20;
-        return Err(format!("the files of your jobs that wait take {mib} MiB: wait until some have nodes"));
     }
     Ok(())
 }

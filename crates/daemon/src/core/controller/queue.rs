@@ -49,7 +49,7 @@ impl Controller {
         if !queued.is_empty() {
             self.jobs.hold_until(until_ms);
         }
-        for (id, Queued { launch, demand, suspended, over, on_hold }) in queued {
+        for (id, Queued { launch, demand, suspended, over, on_hold, .. }) in queued {
             self.answers.remember((launch.origin, launch.request_id), Answer::Job(id));
             let over = over.into_iter().map(|(job, status)| (job, Outcome { status, filed: true }));
             let waits = Waits::new(demand, held_until_ms, over.collect(), on_hold);
@@ -70,7 +70,7 @@ impl Controller {
         let over = queued.over().iter().map(|(job, outcome)| (*job, outcome.status)).collect();
         let suspended = job.order.run == Run::Stop;
         let (demand, on_hold) = (queued.demand().clone(), queued.user_hold());
-        let file = Queued { launch, demand, suspended, over, on_hold };
+        let file = Queued { launch, demand, suspended, over, on_hold, environment_at: None };
         self.filings.push(id, filing);
         out.act(Action::Queue(id, Some(Box::new(file))));
         true

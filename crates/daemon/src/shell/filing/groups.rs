@@ -2,11 +2,15 @@
 //! share a file, so that they cost the disk no more than a single one.
 //!
 //! ```text
-//! 7.jobs       a group; a line for each job:   [13,{"launch":...}]   in force
+//! 7.jobs       a group; a line for each job:   =[["HOME","/h"],...]  environment of some of those behind it
+//!                                              [13,{"launch":...}]   in force
 //!                                              #14,{"launch":...}]   the job waits no longer, or has a later
 //!                                                                    record, or this is being written
 //! 13.json      the record of a single job, by an earlier release
 //! ```
+//!
+//! Jobs of a user, and the tasks of an array, mostly have the same environment: a group has it once, and
+//! their records say where.
 //!
 //! A record is written without force, and gets and loses it by its first byte, which needs no room on a full
 //! disk. A file without a record in force is removed: at once, or, if it is the one that takes more records,
@@ -23,7 +27,7 @@ use std::sync::Arc;
 
 use super::super::error::{ShellError, failed};
 use crate::core::record::Queued;
-use crate::message::JobId;
+use crate::message::{Environment, JobId};
 
 /// Files are written in pieces of so many bytes.
 const PIECE_BYTES: usize = 64 << 10;
@@ -36,6 +40,25 @@ const VOID: u8 = b'#';
 
 /// First byte of a record in force: that of an array in JSON.
 const IN_FORCE: u8 = b'[';
+
+/// First byte of an environment.
+const ENVIRONMENT: u8 = b'=';
+
+/// Environments of a group, and where each is.
+#[derive(Clone, Debug, Default)]
+struct Shared {
+    places: Vec<(Environment, u64)>,
+    /// Bytes of the first one.
+    first_bytes: u64,
+}
+
+impl Shared {
+    /// Whether a group of so many bytes takes more: without its first environment it has as many as others,
+    /// or as that has.
+    fn has_room(&self, bytes: u64) -> bool {
+        bytes - self.first_bytes < GROUP_BYTES.max(self.first_bytes)
+    }
+}
 
 /// Where the record of a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +78,7 @@ struct Open {
     bytes: u64,
     /// Whether the disk may not know its name.
     is_new: bool,
+    shared: Shared,
 }
 
 /// Files of the folder, and the records in them.
@@ -126,15 +150,33 @@ impl Groups {
             tracing::error!("{} is not read: {error}", path.display());
         });
         let mut at = 0;
+        let mut environments = BTreeMap::new();
         for line in text.unwrap_or_default().split_inclusive(|byte| *byte == b'\n') {
             let start = at;
             at += line.len() as u64;
             if line.first() == Some(&VOID) || line.last() != Some(&b'\n') {
                 continue;
             }
+            if let Some(line) = line.strip_prefix(&[ENVIRONMENT]) {
+                match serde_json::from_slice::<Environment>(line) {
+                    Ok(environment) => drop(environments.insert(start, environment)),
+                    Err(error) => tracing::error!("{} at byte {start} is not read: {error}", path.display()),
+                }
+                continue;
+            }
             *self.in_force.entry(group).or_default() += 1;
-            match serde_json::from_slice(line) {
-                Ok((job, record)) => {
+            match serde_json::from_slice::<(JobId, Queued)>(line) {
+                Ok((job, mut record)) => {
+                    if let Some(place) = record.environment_at.take() {
+                        let Some(environment) = environments.get(&place) else {
+                            tracing::error!(
+                                "{} at byte {start}: its environment is not there",
+                                path.display()
+                            );
+                            continue;
+                        };
+                        record.launch.environment = environment.clone();
+                    }
                     queued.insert(job, record);
                     self.put(job, Place::In(group, start));
                 }
@@ -148,7 +190,7 @@ impl Groups {
 
     /// Begins to write records, behind those of the group that takes more, or in a new one.
     pub(super) fn begin(&mut self) -> io::Result<Writing> {
-        if self.open.as_ref().is_some_and(|open| open.bytes >= GROUP_BYTES) {
+        if self.open.as_ref().is_some_and(|open| !open.shared.has_room(open.bytes)) {
             self.close();
         }
         let open = match self.open.take() {
@@ -157,14 +199,16 @@ impl Groups {
                 let mut options = File::options();
                 let file = options.write(true).create_new(true).mode(0o600).open(self.file(self.next))?;
                 self.next += 1;
-                Open { group: self.next - 1, file: Arc::new(file), bytes: 0, is_new: true }
+                let shared = Shared::default();
+                Open { group: self.next - 1, file: Arc::new(file), bytes: 0, is_new: true, shared }
             }
         };
         let open = self.open.insert(open);
         let tail = Tail { file: Arc::clone(&open.file), at: open.bytes };
         // Piece by piece: a user's environment may be long, and is in memory once already.
         let out = io::BufWriter::with_capacity(PIECE_BYTES, tail);
-        Ok(Writing { out, group: open.group, records: Vec::new(), bytes: open.bytes, begins: false })
+        let (group, bytes, shared) = (open.group, open.bytes, open.shared.clone());
+        Ok(Writing { out, group, records: Vec::new(), bytes, begins: false, shared })
     }
 
     /// Gives their force to those of the records that are wanted. They are to be brought to the disk, then
@@ -175,7 +219,7 @@ impl Groups {
     pub(super) fn enforce(&mut self, written: &Written, wanted: &BTreeSet<JobId>) -> io::Result<ToSync> {
         let open = self.open.as_mut().filter(|open| open.group == written.group);
         let open = open.ok_or_else(|| io::Error::other("the daemon ends"))?;
-        open.bytes = written.end;
+        (open.bytes, open.shared) = (written.end, written.shared.clone());
         let to_sync = ToSync { file: Arc::clone(&open.file), has_new_name: open.is_new };
         self.changed.remove(&written.group);
         for (job, at) in written.records.iter().filter(|(job, _)| wanted.contains(job)) {
@@ -315,6 +359,7 @@ pub(super) struct Writing {
     bytes: u64,
     /// Whether the next byte is the first one of a record.
     begins: bool,
+    shared: Shared,
 }
 
 /// Records in their file, without force.
@@ -323,6 +368,7 @@ pub(super) struct Written {
     group: u64,
     records: Vec<(JobId, u64)>,
     end: u64,
+    shared: Shared,
 }
 
 /// Group that is to be brought to the disk, and perhaps the folder behind it.
@@ -335,20 +381,40 @@ pub(super) struct ToSync {
 impl Writing {
     /// Adds the record of a job.
     pub(super) fn put(&mut self, job: JobId, queued: &Queued) -> io::Result<()> {
+        let environment = &queued.launch.environment;
+        let environment_at = (environment.bytes() > 0).then(|| self.share(environment)).transpose()?;
+        let mut queued = Queued { environment_at, ..queued.clone() };
+        queued.launch.environment.clear();
         self.records.push((job, self.bytes));
         self.begins = true;
         serde_json::to_writer(&mut *self, &(job, queued))?;
         self.write_all(b"\n")
     }
 
+    /// Where the group has an environment: a new one is written.
+    fn share(&mut self, environment: &Environment) -> io::Result<u64> {
+        if let Some((_, at)) = self.shared.places.iter().find(|(known, _)| known == environment) {
+            return Ok(*at);
+        }
+        let at = self.bytes;
+        self.write_all(&[ENVIRONMENT])?;
+        serde_json::to_writer(&mut *self, environment)?;
+        self.write_all(b"\n")?;
+        if self.shared.places.is_empty() {
+            self.shared.first_bytes = self.bytes - at;
+        }
+        self.shared.places.push((environment.clone(), at));
+        Ok(at)
+    }
+
     /// Whether another record may follow.
     pub(super) fn has_room(&self) -> bool {
-        self.bytes < GROUP_BYTES
+        self.shared.has_room(self.bytes)
     }
 
     pub(super) fn finish(self) -> io::Result<Written> {
         self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        Ok(Written { group: self.group, records: self.records, end: self.bytes })
+        Ok(Written { group: self.group, records: self.records, end: self.bytes, shared: self.shared })
     }
 }
 

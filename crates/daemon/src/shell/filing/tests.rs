@@ -59,7 +59,14 @@ fn queued(detached: bool) -> Box<Queued> {
         gpu_sets: Vec::new(),
         asked_for: String::new(),
     };
-    Box::new(Queued { launch, demand: Demand::any(1, 1), suspended: false, over: Vec::new(), on_hold: None })
+    Box::new(Queued {
+        launch,
+        demand: Demand::any(1, 1),
+        suspended: false,
+        over: Vec::new(),
+        on_hold: None,
+        environment_at: None,
+    })
 }
 
 /// A folder on a disk that has nothing for good before it is let.
@@ -228,6 +235,41 @@ fn queue_group_has_a_bound_of_bytes() {
     slow.go(1);
     (2..6).for_each(|job| assert_eq!(slow.await_done(), (JobId(job), Ok(()))));
     assert!(slow.is_idle());
+}
+
+/// The tasks of an array have one environment, of whatever length: their file has it once.
+#[test]
+fn queue_records_of_one_environment_have_it_once() {
+    let with = |value: &str| {
+        let mut queued = queued(true);
+        queued.launch.environment = [("LONG".into(), value.into())].into_iter().collect();
+        queued
+    };
+    let (long, other) = ("x".repeat(100_000), "y".repeat(50_000));
+    let folder = folder_of("environments");
+    let (mut groups, _) = Groups::open(&folder).unwrap();
+    for jobs in [1..40, 40..80] {
+        let mut writing = groups.begin().unwrap();
+        for job in jobs.clone() {
+            writing.put(JobId(job), &with(if job == 50 { &other } else { &long })).unwrap();
+        }
+        let written = writing.finish().unwrap();
+        groups.enforce(&written, &jobs.map(JobId).collect()).unwrap();
+        groups.keep(&written, true);
+    }
+    let bytes: u64 =
+        std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    assert!((150_000..300_000).contains(&bytes), "{bytes}");
+    let (_, read) = Groups::open(&folder).unwrap();
+    let value = |queued: &Queued| {
+        let (_, value) = queued.launch.environment.iter().next().expect("its environment");
+        value.to_str().map(str::to_owned)
+    };
+    assert_eq!(read.len(), 79);
+    for (job, queued) in read {
+        let expected = if job == JobId(50) { &other } else { &long };
+        assert!(value(&queued).as_ref() == Some(expected) && queued.environment_at.is_none(), "{job}");
+    }
 }
 
 #[test]
