@@ -6,6 +6,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
 declare -A packages=(
+    [snakemake]="snakemake==9.27.1 snakemake-executor-plugin-slurm==2.8.0 snakemake-executor-plugin-slurm-jobstep==0.6.1"
     [submitit]="submitit==1.5.4"
     [simple_slurm]="simple_slurm==0.3.6"
     [psij]="psij-python==0.9.11"
@@ -14,6 +15,8 @@ declare -A packages=(
     [parsl]="parsl==2026.10.26"
     [aiida]="aiida-core==2.9.4"
     [reframe]="reframe-hpc==4.10.4"
+    [qtoolkit]="qtoolkit==0.1.7"
+    [pysqa]="pysqa==1.1.1"
 )
 passed=0 failed=0 skipped=0
 mkdir -p "$PLACE"
@@ -49,7 +52,7 @@ for tool; do
     fi
     mkdir -p "$work/$tool"
     log=$work/$tool.log
-    if (cd "$work/$tool" && PATH=$PLACE/$tool/bin:$PATH exec timeout --kill-after=5 "${TOOL_SECONDS:-240}" "$PLACE/$tool/bin/python" -B \
+    if (cd "$work/$tool" && PATH=$PLACE/$tool/bin:$PATH exec timeout --kill-after=5 "${TOOL_SECONDS:-600}" "$PLACE/$tool/bin/python" -B \
         "$root/tests/slurm/tools/uses_$tool.py") >"$log" 2>&1 </dev/null; then
         echo "$tool: passed (${packages[$tool]})"
         passed=$((passed + 1))
