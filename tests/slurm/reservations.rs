@@ -26,7 +26,7 @@ fn reservation_is_made_shown_used_and_removed() {
     let reason = |job: u64| slurm.ok(&format!("squeue -h -j {job} -o '%T %r'")).trim().to_owned();
     let long = slurm.submit("-w node1 --wrap='sleep 1000'");
     await_that("it waits for the reservation of others", || {
-        reason(long) == "PENDING ReqNodeNotAvail, Reserved for maintenance"
+        reason(long) == "PENDING ReqNodeNotAvail,_Reserved_for_maintenance"
     });
     let own = slurm.submit("--reservation=maint --wrap='sleep 1000'");
     await_that("it waits for its reservation", || reason(own) == "PENDING Reservation");

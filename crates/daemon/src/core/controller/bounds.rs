@@ -19,8 +19,10 @@ use crate::message::{Environments, JobId, Launch};
 
 /// Ten arrays of 1000 tasks, and some beside them.
 const USER_JOBS_MAX: usize = 12_000;
-/// In memory, beside a few KiB for each job.
+/// In memory, beside what every job takes and [`JOB_FREE_BYTES`].
 const USER_BYTES_MAX: usize = 16 << 20;
+/// What each job may say without being counted: a task of an array of `sbatch` says a little more.
+const JOB_FREE_BYTES: usize = 1 << 10;
 /// Two jobs that have put all they may. A simulation reaches less.
 const USER_PUTS_BYTES_MAX: usize = if cfg!(test) { 3 << 20 } else { 64 << 20 };
 /// A refusal may name what a user has said.
@@ -46,7 +48,8 @@ pub(super) fn check_room<'a>(
     let new = || std::iter::repeat_n(launch, more);
     let all = || jobs.iter().map(|job| &*job.launch).chain(new());
     let environments = Environments::bytes_of(all().map(|launch| &launch.environment));
-    if environments + all().map(Launch::said_bytes).sum::<usize>() > USER_BYTES_MAX {
+    let counted = |launch: &Launch| launch.said_bytes().saturating_sub(JOB_FREE_BYTES);
+    if environments + all().map(counted).sum::<usize>() > USER_BYTES_MAX {
         let mib = USER_BYTES_MAX >> 20;
         return Err(format!(
             "your {} jobs that are not over hold {mib} MiB of arguments and environments: wait until some are over",
