@@ -21,7 +21,7 @@ use crate::message::{Environments, JobId, Launch};
 const USER_JOBS_MAX: usize = 12_000;
 /// In memory, beside what every job takes and [`JOB_FREE_BYTES`].
 const USER_BYTES_MAX: usize = 16 << 20;
-/// What each job may say without being counted: a task of an array of `sbatch` says a little more.
+/// Bytes that each job may say uncounted: a task of an array of `sbatch` says a little more.
 const JOB_FREE_BYTES: usize = 1 << 10;
 /// Two jobs that have put all they may. A simulation reaches less.
 const USER_PUTS_BYTES_MAX: usize = if cfg!(test) { 3 << 20 } else { 64 << 20 };
