@@ -174,6 +174,7 @@ pub enum JobChange {
 pub struct NodeSwitch {
     me: NodeId,
     timing: Timing,
+    /// By number: whoever looks at all of them asks for each.
     jobs: Vec<Local>,
     early: Early,
     /// In the order of their versions, none older than that in force.
@@ -225,14 +226,11 @@ impl NodeSwitch {
     /// A job has come: its slots here, and whether this is its only node. It runs or is frozen according to
     /// the row in force.
     pub fn handle_job(&mut self, now_ns: u64, job: JobId, slots: Slots, only_here: bool, arrival: Arrival) {
-        if self.find(job).is_some() {
-            return;
-        }
-        self.jobs.push(Local::new(job, slots, only_here, arrival, self.generation()));
+        let Err(at) = self.place_of(job) else { return };
+        self.jobs.insert(at, Local::new(job, slots, only_here, arrival, self.generation()));
         self.mark_row();
         self.bind_moved();
         self.handle_early_orders(job);
-        let at = self.jobs.len() - 1;
         if arrival == Arrival::Frozen && !self.jobs[at].in_row {
             self.settle_frozen(now_ns, at);
         }
@@ -460,12 +458,17 @@ impl NodeSwitch {
         self.is_freezing() || self.jobs.iter().any(|local| local.is_asked() && !local.dying)
     }
 
+    /// Where the job is, or would be.
+    fn place_of(&self, job: JobId) -> Result<usize, usize> {
+        self.jobs.binary_search_by_key(&job, |local| local.job)
+    }
+
     fn find(&self, job: JobId) -> Option<usize> {
-        self.jobs.iter().position(|local| local.job == job)
+        self.place_of(job).ok()
     }
 
     fn find_mut(&mut self, job: JobId) -> Option<&mut Local> {
-        self.jobs.iter_mut().find(|local| local.job == job)
+        self.find(job).map(|at| &mut self.jobs[at])
     }
 
     fn plan(&self, version: Version) -> Option<&Plan> {

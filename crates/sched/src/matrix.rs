@@ -34,6 +34,28 @@ pub(crate) struct PlannedRow {
     pub(crate) all: Vec<JobId>,
 }
 
+/// Jobs that fill holes as one.
+#[derive(Debug)]
+struct Group<'a> {
+    /// Whether all of them are fillers.
+    is_filler: bool,
+    /// Rows that it has, over its weight.
+    share: u64,
+    /// Growth of that by a row.
+    part: u64,
+    jobs: Vec<JobId>,
+    /// Columns that it has, by the job that they are of.
+    columns: Vec<&'a [Part]>,
+}
+
+impl Group<'_> {
+    /// Orders them: the first one is given a hole before others.
+    fn compare(&self, other: &Self) -> std::cmp::Ordering {
+        let key = |group: &'_ Self| (group.is_filler, group.share);
+        key(self).cmp(&key(other)).then_with(|| self.jobs.cmp(&other.jobs))
+    }
+}
+
 impl std::str::FromStr for Policy {
     type Err = &'static str;
 
@@ -347,27 +369,48 @@ impl Matrix {
     }
 
     /// Adds to each row the jobs whose columns are free there, those that are connected as one; who has the
-    /// fewest rows for its weight comes first, fillers last.
+    /// fewest rows for its weight comes first, fillers last. A row in which all columns are taken that any
+    /// job has is full: with hundreds of rows most are, and none of the others is looked at for them.
     fn fill(&self, rows: &mut [PlannedRow]) {
-        let weight = |jobs: &[JobId]| jobs.iter().map(|job| u64::from(self.residents[job].weight)).max();
-        let part = |jobs: &[JobId]| 1_000_000 / weight(jobs).unwrap_or(1).max(1);
-        let is_filler = |jobs: &[JobId]| jobs.iter().all(|job| self.residents[job].fill);
-        let groups = rows.iter().flat_map(|row| self.bundles(&row.home));
-        let mut shares: Vec<(bool, u64, Vec<JobId>)> =
-            groups.map(|jobs| (is_filler(&jobs), part(&jobs), jobs)).collect();
+        let mut groups: Vec<Group<'_>> =
+            rows.iter().flat_map(|row| self.bundles(&row.home)).map(|jobs| self.group(jobs)).collect();
+        let mut columns = Row::new(0, u32::MAX);
+        groups.iter().flat_map(|group| &group.columns).for_each(|parts| columns.join(parts));
+        let has_slots = |parts: &&[Part]| parts.iter().any(|part| !part.slots.is_empty());
+        let may_be_full = groups.iter().all(|group| group.columns.iter().any(has_slots));
+        groups.sort_unstable_by(Group::compare);
+        let mut is_sorted = true;
         for row in rows {
             let mut space = Row::new(0, u32::MAX);
             self.owners(&row.all).for_each(|parts| space.take(parts));
-            shares.sort_unstable();
-            for (_, share, jobs) in &mut shares {
+            if may_be_full && space.has_all_of(&columns) {
+                continue;
+            }
+            if !std::mem::replace(&mut is_sorted, true) {
+                groups.sort_unstable_by(Group::compare);
+            }
+            for group in &mut groups {
                 // Those of a group have columns of their own each, but for steps, which have their job's.
-                if !row.all.contains(&jobs[0]) && self.owners(jobs).all(|parts| space.is_free(parts)) {
-                    self.owners(jobs).for_each(|parts| space.take(parts));
-                    row.all.extend_from_slice(jobs);
-                    *share += part(jobs);
+                let is_free = group.columns.iter().all(|parts| space.is_free(parts));
+                if is_free && !row.all.contains(&group.jobs[0]) {
+                    group.columns.iter().for_each(|parts| space.take(parts));
+                    row.all.extend_from_slice(&group.jobs);
+                    group.share += group.part;
+                    is_sorted = false;
+                    if may_be_full && space.has_all_of(&columns) {
+                        break;
+                    }
                 }
             }
         }
+    }
+
+    /// Jobs that move between rows as one, with the part that they have by the row in which they are at home.
+    fn group(&self, jobs: Vec<JobId>) -> Group<'_> {
+        let weight = jobs.iter().map(|job| u64::from(self.residents[job].weight)).max();
+        let part = 1_000_000 / weight.unwrap_or(1).max(1);
+        let is_filler = jobs.iter().all(|job| self.residents[job].fill);
+        Group { is_filler, share: part, part, columns: self.owners(&jobs).collect(), jobs }
     }
 
     /// The jobs of a row that move between rows as one: those that are connected, and the steps of a job.
@@ -402,3 +445,6 @@ impl Matrix {
         owners.filter_map(|owner| self.residents.get(&owner)).map(|resident| resident.parts.as_slice())
     }
 }
+
+#[cfg(test)]
+mod tests;

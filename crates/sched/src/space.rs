@@ -102,6 +102,25 @@ impl Row {
         }
     }
 
+    /// Takes columns of parts of which some may be taken: what all rows together have.
+    pub(crate) fn join(&mut self, parts: &[Part]) {
+        for part in parts {
+            let at = (part.node.0 - self.first) as usize;
+            if at >= self.taken.len() {
+                self.taken.resize(at + 1, Slots::NONE);
+            }
+            self.taken[at] = self.taken[at].with(&part.slots);
+        }
+    }
+
+    /// Whether somebody has each column here that [`Self::join`] has put into the other row.
+    pub(crate) fn has_all_of(&self, other: &Row) -> bool {
+        other.taken.iter().zip(other.first..).all(|(slots, node)| {
+            let node = NodeId(node);
+            slots.without(&self.of(&self.taken, node)).without(&self.of(&self.shared, node)).is_empty()
+        })
+    }
+
     /// Puts the job at home here.
     pub(crate) fn put(&mut self, job: JobId, parts: &[Part]) {
         self.take(parts);
