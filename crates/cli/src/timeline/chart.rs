@@ -5,6 +5,7 @@
 //! below in the order of their numbers. The turns themselves are there too, and the page's script shows them
 //! when it is zoomed.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use tutti_svg::{Anchor, GREY, INK, PALE, Scale, Svg, digits, round_step, short};
@@ -234,10 +235,13 @@ impl Chart<'_> {
 
     /// Jobs that ran in the turns of others, which waited for services of them: the lower third of the strip.
     fn loans(&self, svg: &mut Svg, node: &Node, y: f64, (_, height): (usize, f64)) {
-        for job in self.style.jobs() {
+        let mut lent: BTreeMap<u64, Vec<Span>> = BTreeMap::new();
+        for &(_, us, _, job, took_us) in node.turns.iter().filter(|turn| turn.0 == TurnKind::Lent) {
+            lent.entry(job).or_default().push((us, took_us));
+        }
+        for (job, lent) in lent.into_iter().filter(|(job, _)| self.style.track(*job).is_some()) {
             let mut data = String::new();
-            let lent = node.turns.iter().filter(|turn| (turn.0, turn.3) == (TurnKind::Lent, job));
-            for &(_, us, _, _, took_us) in lent {
+            for (us, took_us) in lent {
                 let (from, to) = self.cut((us, us.saturating_add(took_us.max(1))));
                 if to > from {
                     let at = y + height * (self.style.track(job).unwrap_or(0) as f64 + 2.0 / 3.0);
@@ -260,19 +264,20 @@ impl Chart<'_> {
         let mut below = vec![vec![0.0; columns]; tracks];
         for job in self.style.jobs() {
             let Some(runs) = node.runs.get(&job) else { continue };
-            let mut shares = vec![0.0; columns];
+            // Of ten thousand jobs each has a few columns.
+            let mut shares: BTreeMap<usize, f64> = BTreeMap::new();
             for (from, to) in runs.iter().map(|run| self.cut(*run)).filter(|run| run.1 > run.0) {
                 let (mut at, end) = ((from - self.span.0) as f64, (to - self.span.0) as f64);
                 while at < end - 1e-6 {
                     let column = ((at / column_us + 1e-9) as usize).min(columns - 1);
                     let until = (((column + 1) as f64) * column_us).min(end).max(at + 1e-3);
-                    shares[column] += (until - at) / column_us;
+                    *shares.entry(column).or_default() += (until - at) / column_us;
                     at = until;
                 }
             }
             let track = self.style.track(job).unwrap_or(0);
             let mut data = String::new();
-            for (column, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.004) {
+            for (column, share) in shares.into_iter().filter(|(_, share)| *share > 0.004) {
                 let floor: &mut f64 = &mut below[track][column];
                 let share = share.min(1.0 - *floor);
                 *floor += share;

@@ -233,11 +233,15 @@ impl History {
 impl Node {
     /// From the turns: when each job ran here.
     fn work_out(&mut self, jobs: &BTreeMap<u64, Job>, until_us: u64) {
+        let mut turns: BTreeMap<u64, Vec<(TurnKind, u64)>> = BTreeMap::new();
+        for &(what, us, _, job, _) in &self.turns {
+            turns.entry(job).or_default().push((what, us));
+        }
         for (&id, job) in jobs.iter().filter(|(_, job)| job.nodes.contains(&self.name)) {
             let Some(started_us) = job.started_us else { continue };
             let over_us = job.over_us.unwrap_or(until_us);
             let (mut since, mut runs) = (Some(started_us), Vec::new());
-            for &(what, us, _, _, _) in self.turns.iter().filter(|turn| turn.3 == id) {
+            for &(what, us) in turns.get(&id).into_iter().flatten() {
                 match what {
                     TurnKind::Freeze => {
                         runs.extend(since.take().filter(|since| us > *since).map(|since| (since, us)))

@@ -27,14 +27,11 @@ impl Style {
             let job = &history.jobs[id];
             job.submitted_us < to && job.over_us.is_none_or(|over| over > from)
         };
+        let stays: Vec<Stays<'_>> = history.nodes.iter().map(Stays::of).collect();
         for &id in history.jobs.keys().filter(|id| here(id)) {
             style.colours.insert(id, style.colours.len());
-            let taken: Vec<usize> = style
-                .tracks
-                .iter()
-                .filter(|(other, _)| history.nodes.iter().any(|node| run_together(node, id, **other)))
-                .map(|(_, track)| *track)
-                .collect();
+            let beside = stays.iter().flat_map(|stays| stays.beside(id));
+            let taken: Vec<usize> = beside.filter_map(|other| style.tracks.get(&other).copied()).collect();
             let free = (0..).find(|track| !taken.contains(track)).unwrap_or(0);
             style.tracks.insert(id, free);
         }
@@ -80,6 +77,40 @@ impl Style {
     }
 }
 
+/// Jobs of a node by the time from their first run to the end of their last one: of ten thousand a few were
+/// there at the same time.
+struct Stays<'a> {
+    node: &'a Node,
+    /// Begin and end of each, and the latest end up to it, by begin.
+    spans: Vec<(Span, u64, u64)>,
+}
+
+impl<'a> Stays<'a> {
+    fn of(node: &'a Node) -> Self {
+        let whole = |(job, runs): (&u64, &Vec<Span>)| {
+            Some(((runs.first()?.0, runs.iter().map(|run| run.1).max()?), *job))
+        };
+        let mut found: Vec<(Span, u64)> = node.runs.iter().filter_map(whole).collect();
+        found.sort_unstable();
+        let mut latest = 0;
+        let spans = found.into_iter().map(|(span, job)| {
+            latest = latest.max(span.1);
+            (span, job, latest)
+        });
+        Stays { node, spans: spans.collect() }
+    }
+
+    /// The jobs that ran together with this one.
+    fn beside(&self, id: u64) -> impl Iterator<Item = u64> {
+        let runs = self.node.runs.get(&id).map(Vec::as_slice).unwrap_or_default();
+        let (from, to) =
+            (runs.first().map_or(0, |run| run.0), runs.iter().map(|run| run.1).max().unwrap_or(0));
+        let before = self.spans.partition_point(|(span, ..)| span.0 < to);
+        let open = self.spans[..before].iter().rev().take_while(move |(.., latest)| *latest > from);
+        open.map(|(_, job, _)| *job).filter(move |job| *job != id && run_together(self.node, id, *job))
+    }
+}
+
 /// For more than a quarter of the time of the shorter one: overlap in a switch does not count, nor the end of
 /// a job whose parts have ended one after the other.
 fn run_together(node: &Node, one: u64, other: u64) -> bool {
@@ -91,4 +122,44 @@ fn run_together(node: &Node, one: u64, other: u64) -> bool {
         if a[i].1 < b[j].1 { i += 1 } else { j += 1 }
     }
     both * 4 > sum(a).min(sum(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_testkit::{Random, seed};
+
+    use super::*;
+    use crate::timeline::log::Job;
+
+    #[test]
+    fn timeline_tracks_are_those_that_a_look_at_all_pairs_of_jobs_gives() {
+        let seed = seed();
+        let mut random = Random::new(seed);
+        for round in 0..50 {
+            let mut history = History::default();
+            let names = ["a", "b", "c"];
+            history.nodes.extend(names.map(|name| Node { name: name.into(), ..Node::default() }));
+            for id in 1..=40 {
+                let begin = random.below(2000);
+                for node in &mut history.nodes {
+                    let mut at = begin;
+                    let runs = (0..random.below(5)).map(|_| {
+                        let from = at + random.below(60);
+                        at = from + 1 + random.below(80);
+                        (from, at)
+                    });
+                    node.runs.insert(id, runs.collect());
+                }
+                history.jobs.insert(id, Job { submitted_us: begin, ..Job::default() });
+            }
+            let mut expected: BTreeMap<u64, usize> = BTreeMap::new();
+            for id in 1..=40 {
+                let together = |other: u64| history.nodes.iter().any(|node| run_together(node, id, other));
+                let taken: Vec<usize> =
+                    expected.iter().filter(|(other, _)| together(**other)).map(|(_, track)| *track).collect();
+                expected.insert(id, (0..).find(|track| !taken.contains(track)).expect("one is free"));
+            }
+            assert_eq!(Style::new(&history, (0, 10_000)).tracks, expected, "seed {seed}, round {round}");
+        }
+    }
 }
