@@ -30,6 +30,8 @@ const JOBS_MAX: usize = 1000;
 const READ_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of a line, at most: no daemon writes longer ones.
 const LINE_BYTES_MAX: u64 = 64 << 20;
+/// Events behind a submission that say what became of the job.
+const READ_EVENTS: [&[u8]; 5] = [b"placed", b"output", b"started", b"over", b"refused"];
 /// Of a job whose daemon ended before it did.
 const UNKNOWN: &str = "its end is not in the log: its daemon ended first";
 /// A controller that began so long ago knows all jobs that outlived the one before it: nodes that come back
@@ -249,7 +251,7 @@ impl Jobs {
             if let Some((event, job)) = begin_of(&line)
                 && event != b"submitted"
             {
-                if is_looked_for(&job) {
+                if READ_EVENTS.contains(&event) && is_looked_for(&job) {
                     self.later.entry(job).or_default().push(line);
                 }
                 continue;
@@ -262,12 +264,16 @@ impl Jobs {
                 self.later.entry(job).or_default().push(line);
                 continue;
             }
-            let is_taken = takes(&head);
+            if !takes(&head) {
+                self.met.insert(job);
+                self.later.remove(&job);
+                continue;
+            }
             // What is damaged behind its head is no submission: an older one may be it.
             let Ok(submission) = serde_json::from_slice::<Event>(&line) else { continue };
             self.met.insert(job);
             let later = self.later.remove(&job).unwrap_or_default();
-            if let Some(row) = is_taken.then(|| self.row(submission, &later)).flatten() {
+            if let Some(row) = self.row(submission, &later) {
                 return Some(row);
             }
         }

@@ -107,7 +107,7 @@ pub struct Deadlock {
 pub struct Id {
     /// Number with the daemon that has it.
     pub key: Key,
-    /// Number as people write it.
+    /// Number as people write it: `12`, `12_3` for a task of an array, `USER/12` for a job of another daemon.
     pub number: String,
     /// Number of the user.
     pub uid: u32,
@@ -257,6 +257,8 @@ pub struct Report {
     pub users: Vec<User>,
     /// Rows of the matrix.
     pub row_count: u32,
+    /// Numbers of tasks of arrays as people write them, also of those that the filter leaves out.
+    pub tasks: BTreeMap<Key, String>,
 }
 
 impl Report {
@@ -285,12 +287,22 @@ impl Report {
         jobs.extend(others.map(job_of_other));
         let users = all_users(answers, &jobs);
         jobs.retain(|job| filter.takes(job.state, &job.label.name, job.id.uid));
-        Report { at_ms: answers.at_ms, daemon: answers.daemon, jobs, nodes, users, row_count }
+        let is_task = |row: &&JobRow| row.array_task().is_some();
+        let number = |row: &JobRow| (Key { other: None, job: row.job.0 }, row.number());
+        let tasks = answers.jobs.iter().filter(is_task).map(number).collect();
+        Report { at_ms: answers.at_ms, daemon: answers.daemon, jobs, nodes, users, row_count, tasks }
     }
 
-    /// The job, if it is there.
-    pub fn job(&self, key: Key) -> Option<&Job> {
-        self.jobs.iter().find(|job| job.id.key == key)
+    /// The jobs by number.
+    #[must_use]
+    pub fn by_key(&self) -> BTreeMap<Key, &Job> {
+        self.jobs.iter().map(|job| (job.id.key, job)).collect()
+    }
+
+    /// Number of a job of the daemon that was asked, as people write it.
+    #[must_use]
+    pub fn number(&self, key: Key) -> String {
+        self.tasks.get(&key).cloned().unwrap_or_else(|| key.job.to_string())
     }
 }
 
@@ -314,7 +326,7 @@ fn job_of_row(row: &JobRow, share: Share, place: Place) -> Job {
     Job {
         id: Id {
             key: Key { other: None, job: row.job.0 },
-            number: row.job.to_string(),
+            number: row.number(),
             uid: row.uid,
             user: users::name(row.uid),
         },

@@ -71,14 +71,14 @@ fn nodes(report: &Report) -> String {
             node.slots.to_string(),
             node.ranks.to_string(),
             memory_of(node),
-            rows_text(node),
+            rows_text(report, node),
         ]);
     }
     aligned(&table, &[false, false, true, true, true, false])
 }
 
 /// Rows as lists of job and slots: `0: 1 on 0-1; 1: 2 on 0, 3 on 1`.
-fn rows_text(node: &Node) -> String {
+fn rows_text(report: &Report, node: &Node) -> String {
     let row = |row: u32| {
         let mut of_job: Vec<(Key, Vec<usize>)> = Vec::new();
         for ((_, slot), key) in node.cells.range((row, 0)..=(row, u32::MAX)) {
@@ -89,14 +89,15 @@ fn rows_text(node: &Node) -> String {
         }
         let jobs: Vec<String> = of_job
             .iter()
-            .map(|(key, slots)| format!("{} on {}", key.job, tutti_os::cpu_list::format(slots)))
+            .map(|(key, slots)| format!("{} on {}", report.number(*key), tutti_os::cpu_list::format(slots)))
             .collect();
         format!("{row}: {}", jobs.join(", "))
     };
     let mut numbers: Vec<u32> = node.cells.keys().map(|(row, _)| *row).collect();
     numbers.dedup();
     let mut rows: Vec<String> = numbers.into_iter().map(row).collect();
-    rows.extend(node.beside.iter().map(|(key, ranks)| format!("{} with {ranks} ranks", key.job)));
+    let beside = node.beside.iter();
+    rows.extend(beside.map(|(key, ranks)| format!("{} with {ranks} ranks", report.number(*key))));
     if rows.is_empty() { "-".into() } else { rows.join("; ") }
 }
 
@@ -153,8 +154,9 @@ fn all_users(users: &[User]) -> String {
 
 /// The report as one object. Jobs and nodes have what `tutti ps --json` and `tutti nodes --json` say of them.
 pub(crate) fn json(answers: &Answers, report: &Report) -> Value {
+    let jobs = report.by_key();
     let own = answers.jobs.iter().filter_map(|row| {
-        let job = report.job(Key { other: None, job: row.job.0 })?;
+        let job = jobs.get(&Key { other: None, job: row.job.0 })?;
         let mut value = serde_json::to_value(row).expect("rows are serialisable");
         value["user"] = json!(job.id.user);
         value["shown_state"] = json!(states::of(row));
@@ -168,7 +170,7 @@ pub(crate) fn json(answers: &Answers, report: &Report) -> Value {
         Some(value)
     });
     let others = answers.others.iter().filter_map(|row| {
-        let job = report.job(Key { other: Some(row.uid), job: row.job })?;
+        let job = jobs.get(&Key { other: Some(row.uid), job: row.job })?;
         let mut value = serde_json::to_value(row).expect("rows are serialisable");
         value["user"] = json!(job.id.user);
         Some(value)

@@ -45,8 +45,7 @@ pub(crate) fn draw(model: &Model, buffer: &mut Buffer) {
     let area = buffer.area;
     let mut pen = Pen { buffer, look: model.look };
     if area.width < SIZE_MIN.0 || area.height < SIZE_MIN.1 {
-        let text = format!("tutti top needs {} columns, {} lines", SIZE_MIN.0, SIZE_MIN.1);
-        return pen.put(0, 0, area.width, &text, Style::new());
+        return too_small(&mut pen, area.width);
     }
     let layout = model.layout();
     title(model, &mut pen, area.width);
@@ -68,6 +67,20 @@ pub(crate) fn draw(model: &Model, buffer: &mut Buffer) {
         },
     }
     foot(model, &mut pen, &layout, area.width);
+}
+
+/// Says what the screen needs, in as many lines as its words take.
+fn too_small(pen: &mut Pen<'_>, width: u16) {
+    let text = format!("tutti top needs {} columns, {} lines; q ends it", SIZE_MIN.0, SIZE_MIN.1);
+    let (mut x, mut y) = (0, 0);
+    for word in text.split(' ') {
+        let wide = word.len() as u16;
+        if x > 0 && x + wide > width {
+            (x, y) = (0, y + 1);
+        }
+        pen.put(x, y, width, word, Style::new());
+        x += wide + 1;
+    }
 }
 
 /// A buffer that takes text of others.
@@ -257,12 +270,12 @@ fn picture(pen: &mut Pen<'_>, layout: &Layout, report: &Report) {
         let mut x = name_of_node(pen, y, node);
         for row in layout::rows_of(node) {
             if x < area.width {
-                x = cells(pen, x, y, node, row) + 1;
+                x = cells(pen, (x, y), report, node, row) + 1;
             }
         }
         for (key, ranks) in &node.beside {
             if x < area.width {
-                let text = format!("{}*{ranks}", letter(*key));
+                let text = format!("{}*{ranks}", letter(report, *key));
                 pen.put(x, y, area.width, &text, pen.of_job(*key));
                 x += text.len() as u16 + 1;
             }
@@ -289,18 +302,19 @@ fn name_of_node(pen: &mut Pen<'_>, y: u16, node: &Node) -> u16 {
     NAME_WIDTH + 2 + width
 }
 
-fn letter(key: Key) -> char {
-    char::from(b'0' + (key.job % 10) as u8)
+/// Last figure of a job's number.
+fn letter(report: &Report, key: Key) -> char {
+    report.number(key).chars().next_back().unwrap_or('0')
 }
 
 /// The slots of a node in a row, in brackets, as far as they have room; gives the column behind them.
-fn cells(pen: &mut Pen<'_>, x: u16, y: u16, node: &Node, row: u32) -> u16 {
+fn cells(pen: &mut Pen<'_>, (x, y): (u16, u16), report: &Report, node: &Node, row: u32) -> u16 {
     let room = pen.buffer.area.width.saturating_sub(x + 2);
     let slots = node.slots.min(u32::from(room)) as u16;
     pen.put(x, y, 1, "[", Style::new());
     for slot in 0..slots {
         match node.cells.get(&(row, u32::from(slot))) {
-            Some(key) => pen.put(x + 1 + slot, y, 1, &letter(*key).to_string(), pen.of_job(*key)),
+            Some(key) => pen.put(x + 1 + slot, y, 1, &letter(report, *key).to_string(), pen.of_job(*key)),
             None => pen.put(x + 1 + slot, y, 1, ".", Style::new()),
         }
     }
@@ -348,6 +362,12 @@ fn jobs(model: &Model, pen: &mut Pen<'_>, layout: &Layout) {
 }
 
 fn put_cell(pen: &mut Pen<'_>, (column, x, width): (Column, u16, u16), y: u16, text: &str, style: Style) {
+    let count = text.chars().count();
+    if column == Column::Job && count > usize::from(width) {
+        // The end of a number says more than its begin.
+        let end: String = text.chars().skip(count + 1 - usize::from(width)).collect();
+        return pen.put(x, y, width, &format!("<{end}"), style);
+    }
     match is_right(column) {
         true => pen.put_right(x, y, width, text, style),
         false => pen.put(x, y, width, text, style),
@@ -379,14 +399,14 @@ fn nodes(model: &Model, pen: &mut Pen<'_>, layout: &Layout, report: &Report) {
     for node in &report.nodes {
         let count = layout::lines_of(node);
         if at + count > first && at < first + height {
-            node_in_view(pen, layout, node, at as i64 - first as i64);
+            node_in_view(pen, layout, (report, node), at as i64 - first as i64);
         }
         at += count;
     }
 }
 
 /// A node in its own view, whose first line is `at` lines below the first that is shown.
-fn node_in_view(pen: &mut Pen<'_>, layout: &Layout, node: &Node, at: i64) {
+fn node_in_view(pen: &mut Pen<'_>, layout: &Layout, (report, node): (&Report, &Node), at: i64) {
     let height = i64::from(layout.lines.height);
     let line = |nth: usize| {
         let line = at + nth as i64;
@@ -404,12 +424,15 @@ fn node_in_view(pen: &mut Pen<'_>, layout: &Layout, node: &Node, at: i64) {
     for (nth, row) in rows.iter().enumerate() {
         if let Some(y) = line(first + nth) {
             pen.put_right(NAME_WIDTH + 1, y, 3, &row.to_string(), Style::new());
-            cells(pen, NAME_WIDTH + 5, y, node, *row);
+            cells(pen, (NAME_WIDTH + 5, y), report, node, *row);
         }
     }
     if let Some(y) = line(first + rows.len()).filter(|_| !node.beside.is_empty()) {
-        let jobs: Vec<String> =
-            node.beside.iter().map(|(key, ranks)| format!("job {}: {ranks} ranks", key.job)).collect();
+        let jobs: Vec<String> = node
+            .beside
+            .iter()
+            .map(|(key, ranks)| format!("job {}: {ranks} ranks", report.number(*key)))
+            .collect();
         pen.put(NAME_WIDTH + 1, y, layout.lines.width, &jobs.join(", "), Style::new());
     }
 }

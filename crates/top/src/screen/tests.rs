@@ -4,6 +4,7 @@ use serde_json::json;
 
 use tutti_client::filter::Filter;
 use tutti_client::report::{Answers, Before};
+use tutti_protocol::array::{ArrayTask, InArray};
 use tutti_testkit::Random;
 
 use super::*;
@@ -42,7 +43,7 @@ n1
       2 running   40000000     2    1   25%  33%     -     0:09 second ./job2
       3 running   40000000     2  0,1  100% 100%     -     0:09 ./job3
       4 waiting   40000000     2    -     -    -     -   (0:09) ./job4
-4000000 running   40000000     3    -     -    -     -     0:08 theirs
+<0009/1 running   40000000     3    -     -    -     -     0:08 theirs
 ";
     let found = without_clock(&text(&shown));
     assert!(found.starts_with(expected), "{found}");
@@ -93,9 +94,31 @@ fn screen_of_40_by_8_and_of_132_by_50() {
 }
 
 #[test]
+fn screen_numbers_tasks_of_arrays_as_tutti_ps_does() {
+    let mut answers = answers(10_000, [6000, 3000]);
+    for (row, task) in answers.jobs.iter_mut().zip([0, 7]) {
+        row.in_array = InArray::Task(ArrayTask { array: tutti_sched::JobId(1), task });
+    }
+    let report = Report::new(&answers, &Before::default(), &Filter::default());
+    let once = once::text(&report);
+    assert!(
+        once.contains(" 1_7  running") && once.contains("0: 1_0 on 0-1, 3 on 2-3; 1: 1_7 on 0-1"),
+        "{once}"
+    );
+    let mut shown = model((80, 24));
+    shown.handle(10_000, Event::Report(Ok(report)));
+    let found = text(&shown);
+    assert!(
+        found.contains("\nn0             [0033] [7733]\n") && found.contains("\n    1_7 running"),
+        "{found}"
+    );
+}
+
+#[test]
 fn screen_that_is_too_small_has_a_line_and_never_fails() {
-    assert!(text(&model((39, 24))).starts_with("tutti top needs 40 columns, 8 lines\n"));
-    assert!(text(&model((20, 24))).starts_with("tutti top needs 40 c\n"));
+    assert!(text(&model((39, 24))).starts_with("tutti top needs 40 columns, 8 lines; q\nends it\n"));
+    let narrow = "tutti top needs 40\ncolumns, 8 lines; q\nends it\n";
+    assert!(text(&model((20, 24))).starts_with(narrow), "{}", text(&model((20, 24))));
     for size in [(0, 0), (1, 1), (40, 8), (80, 9), (80, 11), (80, 12), (500, 8), (41, 200)] {
         let mut shown = model(size);
         for keys in ["", "1\n", "x2", "3", "?", "x1/abc", "\u{1b}k"] {
