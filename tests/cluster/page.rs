@@ -170,6 +170,24 @@ fn page_metrics_are_read_by_prometheus_parsers() {
         let checked = checked.expect("promtool starts");
         let complaint = String::from_utf8_lossy(&checked.stderr).into_owned();
         assert!(checked.status.success() && complaint.is_empty(), "{complaint}");
+        let rules = dist().join("share/tutti/monitoring/alerts.yml");
+        tutti_tests::run(Command::new("promtool").args(["check", "rules"]).arg(rules), LIMIT)
+            .expect_success();
+    }
+    // What rules and dashboard ask for is there.
+    for file in ["alerts.yml", "dashboard.json"] {
+        let asked = std::fs::read_to_string(dist().join("share/tutti/monitoring").join(file)).expect(file);
+        let words = asked.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        let names: Vec<&str> = words.filter(|word| word.starts_with("tutti_")).collect();
+        assert!(names.len() > 3, "{file}");
+        for name in names {
+            let base = name.trim_end_matches("_bucket").trim_end_matches("_total");
+            let is_it = |line: &str| {
+                let of = line.strip_prefix("# TYPE ").and_then(|rest| rest.split(' ').next());
+                of.is_some_and(|of| of.trim_end_matches("_total") == base)
+            };
+            assert!(text.lines().any(is_it), "{file} asks for {name}:\n{text}");
+        }
     }
 }
 
@@ -310,6 +328,61 @@ fn page_in_a_browser_follows_jobs_and_loads_nothing_of_elsewhere() {
         }
         assert!(browser.picture().len() > 1000);
     }
+}
+
+/// Views are drawn anew each second: a reader by keyboard, or in the middle of a long output, stays where he
+/// is, and the job's own view goes on to its end.
+#[test]
+fn page_of_a_job_follows_it_to_its_end_and_keeps_the_place_of_its_reader() {
+    let Some(browser) = Browser::start("page-place-browser", (1280, 800)) else { return };
+    let site = Site::up("page-place", 1, &["--slots", "4"]);
+    let cluster = &site.cluster;
+    let array = submit(cluster, &["--array", "3,7", "-n", "1", "sh", "-c", "sleep 1000"]);
+    let failing = submit(cluster, &["-n", "1", "sh", "-c", "sleep 1000"]);
+    browser.open(&link(cluster, &[]));
+    let value = |script: &str| browser.run(&format!("return {script}"));
+    let is = |script: &str| value(script) == true;
+    let frames = |count: u64| {
+        let number = || value("Number(document.body.dataset.frame)").as_u64().unwrap_or(0);
+        let first = number();
+        await_that("further frames have come", || number() >= first + count);
+    };
+    let cell = "[...document.querySelectorAll('.matrix a')].find((cell) => cell.textContent.endsWith('_7'))";
+    await_that("a task of the array has its slot", || is(&format!("Boolean({cell})")));
+    browser.run(&format!("{cell}.focus()"));
+    frames(2);
+    assert!(is(&format!("document.activeElement === {cell}")), "the reader is on the task's slot still");
+    browser.press("\u{e007}");
+    await_that("the task has a view", || value("$('h-job').textContent") == format!("Job {array}_7"));
+    let tasks = "[...document.querySelectorAll('.tasks a')].map((link) => link.textContent).join(' ')";
+    assert_eq!(value(tasks), format!("{array}_3 {array}_7"));
+    browser.run("location.hash = 'jobs'");
+    let head = "document.querySelector('[data-sort=state]')";
+    browser.run(&format!("{head}.focus()"));
+    browser.press("\u{e007}");
+    frames(1);
+    assert!(is(&format!("document.activeElement === {head}")), "the column is sorted by, and still chosen");
+    assert!(is(&format!("{head}.parentElement.getAttribute('aria-sort') === 'ascending'")));
+    browser.run(&format!("location.hash = 'job/{failing}'"));
+    await_that("the job runs", || is("details?.now && $('job').innerText.includes('running')"));
+    // A long output, whose middle is read.
+    browser.run("details.output = 'a line\\n'.repeat(500); details.until = Infinity; drawJob()");
+    browser.run("document.querySelector('#job > pre').scrollTop = 700");
+    frames(2);
+    assert_eq!(value("document.querySelector('#job > pre').scrollTop"), 700);
+    cluster.tutti(&["kill", &failing]).expect_success();
+    await_that("its end is shown", || {
+        is("$('job').innerText.includes('over, status') && /Ended\\s+20/.test($('job').innerText)")
+    });
+    for nothing in ["job/999999", "job/nobody%2F3", "job/%22%3E"] {
+        browser.run(&format!("location.hash = '{nothing}'"));
+        await_that("there is no such job", || {
+            is("$('job').innerText === 'neither the daemon nor the history knows this job'")
+        });
+    }
+    // The page goes on behind a link that was cut off.
+    browser.run("location.hash = 'job/%'");
+    frames(1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::{Value, json};
-use tutti_client::report::{Job, Node, Report, User, limits_of};
+use tutti_client::report::{Id, Job, Node, Report, User, limits_of};
 use tutti_os::stderr::escape_control;
 use tutti_protocol::users::{JobRow, NodeRow};
 
@@ -36,7 +36,7 @@ impl Frame {
             report.at_ms, report.daemon, report.row_count
         );
         let text = |key: &str, value: Value| (escape_control(key), neutral(value).to_string());
-        let jobs = report.jobs.iter().map(|one| text(&one.id.number, job(one)));
+        let jobs = report.jobs.iter().map(|one| text(&name_of(&one.id), job(one)));
         let all_nodes = report.nodes.iter().map(|one| {
             let row = nodes.iter().find(|row| row.name == one.name);
             text(&one.name, node(one, row))
@@ -105,9 +105,20 @@ pub fn neutral(value: Value) -> Value {
     }
 }
 
+/// Number of a job in links and questions: a task of an array has one of its own.
+fn name_of(id: &Id) -> String {
+    if id.key.other.is_some() { id.number.clone() } else { id.key.job.to_string() }
+}
+
+/// Array and task of a job that is one (`12_3`).
+fn task_of(id: &Id) -> Option<&str> {
+    (name_of(id) != id.number).then_some(&id.number)
+}
+
 fn job(job: &Job) -> Value {
     json!({
-        "job": job.id.number,
+        "job": name_of(&job.id),
+        "task": task_of(&job.id),
         "other": job.id.key.other.is_some(),
         "user": job.id.user,
         "state": job.state,
@@ -187,6 +198,8 @@ pub fn details(row: &JobRow) -> Value {
 mod tests {
     use tutti_client::filter::Filter;
     use tutti_client::report::{Answers, Before};
+    use tutti_protocol::array::{ArrayTask, InArray};
+    use tutti_sched::JobId;
 
     use super::*;
     use crate::samples;
@@ -222,6 +235,19 @@ mod tests {
         let late = data(&fourth.event(1));
         assert_eq!((late["missed"].clone(), late["number"].clone()), (2.into(), 4.into()));
         assert_eq!(late["jobs"].as_object().map(serde_json::Map::len), Some(4), "{late:#}");
+    }
+
+    #[test]
+    fn frame_names_a_task_of_an_array_by_its_own_number_and_by_its_array() {
+        let mut answers = samples::answers(10_000, [6000, 3000]);
+        answers.jobs[1].in_array = InArray::Task(ArrayTask { array: JobId(1), task: 7 });
+        let all = data(&Frame::after(&Frame::default(), &report(&answers), &answers.nodes).event(0));
+        assert_eq!(
+            (&all["jobs"]["2"]["job"], &all["jobs"]["2"]["task"]),
+            (&json!("2"), &json!("1_7")),
+            "{all:#}"
+        );
+        assert_eq!(all["jobs"]["1"]["task"], Value::Null, "{all:#}");
     }
 
     #[test]

@@ -262,9 +262,12 @@ pub fn timeline(folder: &Path, span: Span) -> rusqlite::Result<Timeline> {
         "SELECT * FROM place WHERE from_ms <= ?1 AND coalesce(until_ms, ?1) >= ?2
          ORDER BY from_ms DESC LIMIT ?3",
     )?;
-    let places = statement.query_map(params![span.until_ms, span.from_ms, JOBS_MAX], place)?;
-    let places = places.collect::<rusqlite::Result<Vec<Place>>>()?;
+    let places = statement.query_map(params![span.until_ms, span.from_ms, JOBS_MAX + 1], place)?;
+    let mut places = places.collect::<rusqlite::Result<Vec<Place>>>()?;
+    let is_cut = places.len() > JOBS_MAX as usize;
+    places.truncate(JOBS_MAX as usize);
     let mut jobs = jobs(folder, span, &Meant::default(), JOBS_MAX)?;
+    jobs.more |= is_cut;
     // Nothing is known of what was before.
     let begun: Option<i64> = connection
         .query_row("SELECT value FROM mark WHERE name = 'begun_ms'", (), |row| row.get(0))

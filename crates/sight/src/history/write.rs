@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
-use tutti_client::report::{Job, Node, Report};
+use tutti_client::report::{Job, Key, Node, Report, Share};
 use tutti_os::stderr::print_line;
 
 use super::keep;
@@ -321,8 +321,9 @@ impl State {
         for (id, job) in &jobs {
             self.put_place(transaction, *id, job, now_ms)?;
         }
+        let shares = report.jobs.iter().map(|job| (job.id.key, &job.share)).collect();
         for node in &report.nodes {
-            self.put_load(transaction, node, load(node, &report.jobs), now_ms)?;
+            self.put_load(transaction, node, load(node, &shares), now_ms)?;
         }
         Ok(())
     }
@@ -473,7 +474,7 @@ fn slots_text(job: &Job) -> String {
 }
 
 /// Load of a node by the shares that jobs have had, and how much they compute in them.
-pub(super) fn load(node: &Node, jobs: &[Job]) -> Load {
+pub(super) fn load(node: &Node, shares: &BTreeMap<Key, &Share>) -> Load {
     let mut slots: BTreeMap<_, u64> = node.beside.iter().copied().collect();
     let mut of_key: BTreeMap<_, std::collections::BTreeSet<u32>> = BTreeMap::new();
     for ((_, slot), key) in &node.cells {
@@ -481,7 +482,7 @@ pub(super) fn load(node: &Node, jobs: &[Job]) -> Load {
     }
     slots.extend(of_key.iter().map(|(key, slots)| (*key, slots.len() as u64)));
     let part = |key| {
-        let share = &jobs.iter().find(|job| job.id.key == key)?.share;
+        let share = shares.get(&key)?;
         let had = u64::from(share.had_permille.unwrap_or(1000));
         Some(had * u64::from(share.busy_permille.unwrap_or(0)))
     };

@@ -2,21 +2,45 @@
 "use strict";
 
 const WAITS_MAX = 64;
+// What is shown of a job that goes on is asked for again after so long, and at once when its state is another.
+const DETAILS_MS = 10000;
+// The same of one whose end the history does not have yet.
+const ENDED_MS = 2000;
 let details = null;
+let reading = null;
 
-async function openJob() {
-  const job = view.job;
+function openJob() {
   details = null;
-  if (!/^[0-9]+$/.test(job)) return;
+  readJob();
+}
+
+async function readJob() {
+  const job = view.job;
+  const seen = state.jobs[job]?.state;
+  // A number with a name is of another daemon: nothing more is known of it here.
+  if (!/^[0-9]+$/.test(job)) { details = { seen, until: Infinity }; return; }
+  reading = job;
+  let found;
   try {
-    const found = await answer("/api/job/" + job);
-    if (view.job !== job) return;
-    details = found;
-    details.output = await outputOf(job);
+    found = await answer("/api/job/" + job);
+    found.output = await outputOf(job);
   } catch (error) {
-    if (view.job === job) details = { problem: String(error.message || error) };
+    found = { problem: String(error.message || error) };
   }
+  // Another one was opened meanwhile.
+  if (reading === job) reading = null;
+  if (view.job !== job) return;
+  // What is known stays where the server is away for a while.
+  if (!found.problem || !details || details.problem) details = found;
+  const isOver = found.past ? found.past.ended_ms : found.past === null;
+  details.seen = seen;
+  details.until = seen !== undefined ? Date.now() + DETAILS_MS : isOver ? Infinity : Date.now() + ENDED_MS;
   drawJob();
+}
+
+function refreshJob() {
+  if (!details || reading === view.job || document.hidden) return;
+  if (Date.now() >= details.until || details.seen !== state.jobs[view.job]?.state) readJob();
 }
 
 async function outputOf(job) {
@@ -37,12 +61,12 @@ function drawJob() {
   const box = document.createDocumentFragment();
   const job = state.jobs[view.job];
   const { now, past, problem } = details || {};
-  $("h-job").textContent = "Job " + view.job;
+  $("h-job").textContent = "Job " + numberOf(view.job);
   if (!job && !past) box.append(element("p", problem || (details ? "neither the daemon nor the history knows this job" : "reading"), { class: problem ? "bad" : null }));
   const list = element("dl");
   if (job) {
     facts(list, [
-      ["State", job.state], ["User", job.user], ["Name", job.name], ["Command", job.command],
+      ["State", job.state], ["Array", job.task === null ? "" : "task " + job.task.split("_")[1] + " of job " + job.task.split("_")[0]], ["User", job.user], ["Name", job.name], ["Command", job.command],
       ["Ranks", job.ranks], ["Nodes", job.nodes.join(" ") || job.node_count],
       [job.runs ? "Runs for" : "Waits for", duration(state.at_ms - job.since_ms)],
       ["Weight", job.weight], ["Rows", job.rows.join(", ")],
@@ -59,10 +83,28 @@ function drawJob() {
     const { line, cycle } = job.deadlock;
     box.append(element("h3", "Ranks that wait for each other"), ...(cycle.length ? [waits(cycle)] : []), element("pre", line, { tabindex: "0" }));
   }
+  const tasks = job ? tasksOf(job) : [];
+  if (tasks.length) box.append(element("h3", "Tasks of the array that are not over"), links(tasks));
   if (now && job && now.parts.length) box.append(element("h3", "Ranks"), ranks(job, now));
   if (past && past.places && past.places.length) box.append(element("h3", "Places"), places(past.places));
   if (details && details.output) box.append(element("h3", "Output, the last of it"), element("pre", details.output, { tabindex: "0" }));
-  $("job").replaceChildren(box);
+  put($("job"), box);
+}
+
+// The tasks of an array, or of a task's array, that are not over.
+function tasksOf(job) {
+  const array = job.task === null ? job.job : job.task.split("_")[0];
+  const all = Object.values(state.jobs).filter((one) => one.task !== null && one.task.split("_")[0] === array);
+  return all.sort((a, b) => order(a.task, b.task));
+}
+
+function links(jobs) {
+  const list = element("p", null, { class: "tasks" });
+  for (const job of jobs.slice(0, ROWS_MAX)) {
+    list.append(element("a", job.task, { href: "#job/" + job.job, "data-key": job.job, title: job.state, "aria-current": job.job === view.job ? "true" : null }), " ");
+  }
+  if (jobs.length > ROWS_MAX) list.append("and " + (jobs.length - ROWS_MAX) + " more");
+  return list;
 }
 
 // A circle of the ranks of a cycle, with an arrow from each to the next one.

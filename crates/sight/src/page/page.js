@@ -41,6 +41,36 @@ function element(kind, text, attributes = {}) {
   return made;
 }
 
+// Makes the children of a box those of a fresh one, and leaves what is the same: who is on a link, has scrolled
+// or has marked text stays there, although all is drawn anew each second.
+function put(box, fresh) {
+  const focused = document.activeElement;
+  renew(box, fresh);
+  if (focused && focused.isConnected && focused !== document.activeElement && box.contains(focused)) focused.focus({ preventScroll: true });
+}
+
+function renew(old, fresh) {
+  const key = (node) => (node.dataset && (node.dataset.key || node.dataset.job)) || null;
+  const wanted = new Set([...fresh.childNodes].map(key));
+  const known = new Map([...old.childNodes].map((node) => [key(node), node]));
+  for (const [name, node] of known) if (name !== null && !wanted.has(name)) node.remove();
+  let at = old.firstChild;
+  for (const made of [...fresh.childNodes]) {
+    const name = key(made);
+    const node = name !== null ? known.get(name) : at && key(at) === null && at.nodeName === made.nodeName ? at : null;
+    if (!node) { old.insertBefore(made, at); continue; }
+    if (node === at) at = at.nextSibling;
+    else old.insertBefore(node, at);
+    if (node.nodeType === Node.TEXT_NODE) { if (node.data !== made.data) node.data = made.data; continue; }
+    for (const { name: gone } of [...node.attributes]) if (gone !== "style" && !made.hasAttribute(gone)) node.removeAttribute(gone);
+    for (const { name: of, value } of made.attributes) if (of !== "style" && node.getAttribute(of) !== value) node.setAttribute(of, value);
+    // The page's rules forbid styles in markup; this is none.
+    if (node.style.cssText !== made.style.cssText) node.style.cssText = made.style.cssText;
+    renew(node, made);
+  }
+  while (at) { const next = at.nextSibling; at.remove(); at = next; }
+}
+
 const percent = (permille) => (permille === null || permille === undefined ? "-" : Math.round(permille / 10) + "%");
 const percentPpm = (ppm) => (ppm === null || ppm === undefined ? "-" : Math.round(ppm / 10000) + "%");
 
@@ -122,11 +152,20 @@ async function follow() {
 
 // --- views ---------------------------------------------------------------------------------------------------
 
+// A link may have been cut off in the middle of a letter.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 function route() {
   takeToken();
   const words = location.hash.slice(1).split("/");
   view.name = ["cluster", "jobs", "users", "timeline", "history", "help", "job"].includes(words[0]) ? words[0] : "cluster";
-  view.job = view.name === "job" ? decodeURIComponent(words.slice(1).join("/")) : null;
+  view.job = view.name === "job" ? decoded(words.slice(1).join("/")) : null;
   for (const section of document.querySelectorAll("[data-of]")) section.hidden = section.dataset.of !== view.name;
   for (const link of document.querySelectorAll("[data-view]")) {
     if (link.dataset.view === view.name) link.setAttribute("aria-current", "page");
@@ -142,7 +181,7 @@ function draw() {
   if (view.name === "cluster") drawCluster();
   if (view.name === "jobs") drawJobs();
   if (view.name === "users") drawUsers();
-  if (view.name === "job") drawJob();
+  if (view.name === "job") { drawJob(); refreshJob(); }
 }
 
 function drawCluster() {
@@ -153,13 +192,16 @@ function drawCluster() {
   $("summary").textContent = up + " of " + nodes.length + " nodes, " + nodes.reduce((sum, node) => sum + node.slots, 0) + " slots, " + running + " jobs run, " + (jobs.length - running) + " wait, " + state.rows + " rows";
   const all = document.createDocumentFragment();
   for (const node of nodes) all.append(nodePicture(node));
-  $("nodes").replaceChildren(all);
+  put($("nodes"), all);
 }
 
+// Number as people write it: that of a task of an array has the array's before it.
+const numberOf = (job) => state.jobs[job]?.task ?? job;
+
 function nodePicture(node) {
-  const box = element("div", null, { class: "node" });
+  const box = element("div", null, { class: "node", "data-key": node.name });
   box.append(element("h3", node.name + " - " + node.state + (node.why ? ": " + node.why : ""), { class: node.state === "lost" ? "bad" : null }));
-  const beside = node.beside.map(([job, ranks]) => "job " + job + " with " + ranks + " ranks");
+  const beside = node.beside.map(([job, ranks]) => "job " + numberOf(job) + " with " + ranks + " ranks");
   const memory = node.memory_bytes ? ", memory " + size(node.declared_bytes) + " of " + size(node.memory_bytes) + " declared" : "";
   box.append(element("p", node.slots + " slots, " + node.ranks + " ranks" + memory + (beside.length ? "; beside the rows: " + beside.join(", ") : "")));
   for (const row of Object.keys(node.rows).sort((a, b) => a - b)) {
@@ -169,7 +211,7 @@ function nodePicture(node) {
     for (let slot = 0; slot < Math.min(node.slots, 64); slot += 1) {
       const job = at.get(slot);
       if (job === undefined) { matrix.append(element("span", "", { class: "free" })); continue; }
-      const cell = element("a", job, { href: "#job/" + job, "aria-label": "row " + row + ", slot " + slot + ": job " + job });
+      const cell = element("a", numberOf(job), { href: "#job/" + job, "aria-label": "row " + row + ", slot " + slot + ": job " + numberOf(job) });
       cell.style.background = color(job);
       matrix.append(cell);
     }
@@ -199,17 +241,24 @@ function columns() {
   for (const [key, title, kind] of COLUMNS) {
     const head = element("th", null, { scope: "col", class: kind.replace("text", "") });
     const button = element("button", title, { type: "button" });
-    button.addEventListener("click", () => { view.down = view.sort === key && !view.down; view.sort = key; columns(); drawJobs(); });
+    button.dataset.sort = key;
     if (view.sort === key) head.setAttribute("aria-sort", view.down ? "descending" : "ascending");
     head.append(button);
     row.append(head);
   }
-  $("columns").replaceChildren(row);
+  put($("columns"), row);
+}
+
+function sortBy(key) {
+  view.down = view.sort === key && !view.down;
+  view.sort = key;
+  columns();
+  drawJobs();
 }
 
 function shownJobs() {
   const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const has = (job) => words.every((word) => [job.job, job.state, job.user, job.name, job.command].some((text) => String(text).toLowerCase().includes(word)));
+  const has = (job) => words.every((word) => [job.job, job.task ?? "", job.state, job.user, job.name, job.command].some((text) => String(text).toLowerCase().includes(word)));
   const found = Object.values(state.jobs).filter(has);
   const value = (job) => (view.sort === "rows" ? job.rows.join(",") : job[view.sort]);
   found.sort((a, b) => {
@@ -228,19 +277,12 @@ function drawJobs() {
     if (view.selected === job.job) row.setAttribute("aria-selected", "true");
     for (const [key, , kind, text] of COLUMNS) {
       const cell = element("td", key === "job" ? null : text(job), { class: kind });
-      if (key === "job") cell.append(element("a", job.job, { href: "#job/" + encodeURIComponent(job.job) }));
+      if (key === "job") cell.append(element("a", job.task ?? job.job, { href: "#job/" + encodeURIComponent(job.job) }));
       row.append(cell);
     }
     rows.append(row);
   }
-  const focused = document.activeElement && document.activeElement.closest && document.activeElement.closest("tr[data-job]");
-  const back = focused ? focused.dataset.job : null;
-  $("rows").replaceChildren(rows);
-  // The table is made anew; whoever was on a link stays there.
-  if (back !== null) {
-    const link = [...$("rows").children].find((row) => row.dataset.job === back);
-    if (link) link.querySelector("a").focus({ preventScroll: true });
-  }
+  put($("rows"), rows);
   $("more").textContent = jobs.length > ROWS_MAX ? "and " + (jobs.length - ROWS_MAX) + " more: filter them" : jobs.length ? "" : "no jobs";
 }
 
@@ -250,9 +292,10 @@ function drawUsers() {
     const row = element("tr");
     const cells = [user.user, user.jobs, user.waiting, user.ranks, percentPpm(user.share_ppm), percentPpm(user.used_ppm), percentPpm(user.gets_ppm), user.limits];
     for (const text of cells) row.append(element("td", text));
+    row.dataset.key = user.user;
     rows.append(row);
   }
-  $("users").replaceChildren(rows);
+  put($("users"), rows);
 }
 
 // --- keys ----------------------------------------------------------------------------------------------------
@@ -296,5 +339,6 @@ past.start();
 window.addEventListener("hashchange", route);
 document.addEventListener("keydown", keys);
 $("filter").addEventListener("input", drawJobs);
+$("columns").addEventListener("click", (event) => { const head = event.target.closest("[data-sort]"); if (head) sortBy(head.dataset.sort); });
 route();
 follow();

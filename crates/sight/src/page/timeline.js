@@ -1,8 +1,11 @@
 // The timeline in a canvas: which job ran on which node and when.
 "use strict";
 
+// Lines of a node's picture, for jobs that are there at once.
+const LINES_MAX = 32;
+
 const timeline = {
-  from: 0, until: 0, live: true, data: null, asked: null, pending: false, lanes: [], hits: [],
+  from: 0, until: 0, live: true, data: null, asked: null, pending: false, lanes: [], hits: [], beyond: new Set(),
 
   open() {
     if (!this.until) { this.until = Date.now(); this.from = this.until - 3600000; }
@@ -69,7 +72,7 @@ const timeline = {
         one.line = line;
         one.label = jobs.get(one.job);
       }
-      this.lanes.push({ name, bars, lines: Math.max(1, Math.min(ends.length, 32)), load: data.nodes[name] || [] });
+      this.lanes.push({ name, bars, lines: Math.max(1, Math.min(ends.length, LINES_MAX)), load: data.nodes[name] || [] });
     }
   },
 
@@ -95,6 +98,7 @@ const timeline = {
     const x = (ms) => left + ((ms - this.from) / (this.until - this.from)) * (width - left);
     this.axis(pen, { left, width, height, x, faint, line });
     this.hits = [];
+    this.beyond = new Set();
     const room = height - 22;
     const lines = this.lanes.reduce((sum, lane) => sum + lane.lines + 1, 0) || 1;
     const step = Math.max(3, Math.min(18, room / lines));
@@ -108,7 +112,8 @@ const timeline = {
       for (const one of lane.bars) {
         const from = Math.max(left, x(one.from));
         const until = Math.min(width, x(Math.min(one.until, Date.now())));
-        if (until < left || from > width || one.line >= 32) continue;
+        if (until < left || from > width) continue;
+        if (one.line >= LINES_MAX) { this.beyond.add(one.job); continue; }
         const [top, wide] = [y + one.line * step, Math.max(1, until - from)];
         pen.fillStyle = color(one.job);
         pen.fillRect(from, top, wide, step - 1);
@@ -129,8 +134,16 @@ const timeline = {
       y += tall + step * 0.4;
     }
     this.gaps(pen, left, width, height, x, faint);
-    $("span").textContent = moment(this.from) + " to " + moment(this.until) + (this.data ? ", " + this.data.jobs.length + " jobs" : "");
+    $("span").textContent = moment(this.from) + " to " + moment(this.until) + (this.data ? ", " + this.counted() : "");
     document.body.dataset.bars = this.hits.length;
+  },
+
+  // Jobs of the span that is shown: more are known than that. The answer has a bound, and says so.
+  counted() {
+    const drawn = new Set(this.hits.map(([, , , , one]) => one.job));
+    const beyond = [...this.beyond].filter((job) => !drawn.has(job)).length;
+    return drawn.size + (drawn.size === 1 ? " job" : " jobs") + (beyond ? ", and " + beyond + " more than " + LINES_MAX + " at once on a node" : "")
+      + (this.data.more ? "; older ones are left out: zoom in to see them" : "");
   },
 
   axis(pen, { left, width, height, x, faint, line }) {
