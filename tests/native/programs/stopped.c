@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <tutti.h>
 #include <unistd.h>
 
@@ -40,10 +41,15 @@ static void make(const char *name)
     fclose(made);
 }
 
+static void pause_1_ms(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
 static void await(const char *name)
 {
     while (access(file(name), F_OK) != 0)
-        usleep(1000);
+        pause_1_ms();
 }
 
 /* Child of rank 1: stops it and lets it go on when files say so. It ends with its parent. */
@@ -56,7 +62,7 @@ static void keep(void)
     await("stop");
     kill(parent, SIGSTOP);
     while (!is_stopped(parent))
-        usleep(1000);
+        pause_1_ms();
     make("stopped");
     await("go on");
     kill(parent, SIGCONT);
