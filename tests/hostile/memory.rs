@@ -161,3 +161,31 @@ fn memory_for_answers_that_a_user_does_not_read_is_bounded() {
     println!("{} connections, {peak} KiB", silent.len());
     assert!(peak < KIB_MAX, "the controller had {peak} KiB");
 }
+
+/// Each task of an array has the names of its folder and its files for itself.
+#[test]
+fn memory_of_names_in_a_submission_is_bounded() {
+    let Some(machine) = Machine::up("hostile-names", 1, 1, &[]) else { return };
+    let daemon = machine.daemon(0);
+    let words = ["submit", "--hold", "--array", "0-999", "-o", "out", "-e", "errors", "-n", "1", "true"];
+    let request = machine.request(0, &words);
+    let name = |bytes: usize| json!(format!("/{}", "a".repeat(bytes - 1)));
+    for place in ["/Submit/directory", "/Submit/output/out", "/Submit/job/programs/0/file"] {
+        let mut long = request.clone();
+        *long.pointer_mut(place).unwrap_or_else(|| panic!("{place} in {request}")) = name(7 << 20);
+        let (_stream, answer) = machine.ask(0, &long);
+        let text = "the name of a folder or a file has 7340032 bytes: 4095 are possible at most";
+        assert_eq!(answer["Refused"], text, "{place}");
+    }
+    let mut long = request;
+    for place in ["/Submit/directory", "/Submit/output/out", "/Submit/output/errors"] {
+        *long.pointer_mut(place).expect("it was there") = name(4000);
+    }
+    let (_stream, first) = machine.ask(0, &long);
+    assert!(first["Job"].is_u64(), "{first}");
+    let (_stream, second) = machine.ask(0, &long);
+    assert!(second["Refused"].as_str().is_some_and(|text| text.contains("hold 16 MiB")), "{second}");
+    let peak = kib(daemon, "VmHWM");
+    assert!(peak < KIB_MAX, "the controller had {peak} KiB");
+    machine.tutti(0, &["kill", &first["Job"].to_string()]).expect_success();
+}

@@ -177,6 +177,16 @@ pub struct After {
 }
 
 impl Batch {
+    /// Bytes of its texts and lists.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let rules = &self.start_rules;
+        let texts = [&self.name, &self.time_from, &self.queue, &self.annotation, &self.wanted_mail.to];
+        let texts = texts.into_iter().chain(&rules.excluded).chain([&rules.reservation]);
+        let lists = self.after.len() * size_of::<After>() + self.wanted_mail.events.len();
+        texts.map(String::len).sum::<usize>() + rules.excluded.len() * size_of::<String>() + lists
+    }
+
     /// Text that the submitting program keeps with the job.
     #[must_use]
     pub fn note(&self) -> &str {

@@ -29,6 +29,14 @@ pub struct Output {
     pub append: bool,
 }
 
+impl Output {
+    /// Bytes of its names.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        [&self.out, &self.errors].into_iter().flatten().map(|name| name.as_bytes().len()).sum()
+    }
+}
+
 /// Plan for the output files of a job, for the node that writes them: the one where it was submitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputPlan {

@@ -157,7 +157,9 @@ impl Request {
     pub fn bytes(&self) -> usize {
         match self {
             Request::Run(submit) | Request::Submit(submit) | Request::Enrol(submit) => {
-                submit.environment.bytes() + programs_bytes(&submit.job)
+                let files = submit.output.as_ref().map_or(0, Output::bytes);
+                let said = programs_bytes(&submit.job) + submit.batch.bytes() + files;
+                submit.environment.bytes() + said + submit.directory.as_bytes().len()
             }
             _ => 0,
         }
@@ -169,7 +171,8 @@ pub fn programs_bytes(job: &Job) -> usize {
     let text = |text: &Text| TEXT_BYTES + text.as_bytes().len();
     let program = |program: &Program| {
         let variables = program.variables.iter().flat_map(|(name, value)| [name, value]);
-        let texts = program.arguments.iter().chain(variables).chain([&program.file]);
+        let names = [&program.file].into_iter().chain(&program.directory);
+        let texts = program.arguments.iter().chain(variables).chain(names);
         size_of::<Program>() + texts.map(text).sum::<usize>()
     };
     job.programs.iter().map(program).sum()

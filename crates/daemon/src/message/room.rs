@@ -1,5 +1,6 @@
 //! Room in a message between daemons: how long orders and states are, and how long users may make them.
 
+use tutti_protocol::output::Output;
 use tutti_protocol::pmi::share_bytes;
 use tutti_protocol::users::programs_bytes;
 use tutti_protocol::wire::{Ended, Program, Text};
@@ -64,7 +65,10 @@ impl Launch {
 
     /// Bytes of these that its user has said.
     pub(crate) fn said_bytes(&self) -> usize {
-        programs_bytes(&self.job) + self.batch.note().len()
+        let files = self.output.as_ref().map_or(0, Output::bytes) + self.directory.as_bytes().len();
+        let limit = self.job.memory.as_ref().map_or(0, |limit| limit.reached.len());
+        let groups = self.groups.len() * size_of::<u32>();
+        programs_bytes(&self.job) + self.batch.bytes() + files + limit + groups
     }
 
     /// Bytes that the part of a node may say in lines, pids, cores, addresses and ends

@@ -4,7 +4,8 @@
 //! | what | at most |
 //! |---|---|
 //! | jobs of a user | [`USER_JOBS_MAX`] |
-//! | what he has said of them: arguments, variables, each different environment once | [`USER_BYTES_MAX`] |
+//! | what he has said of them: arguments, variables, names, each different environment once | [`USER_BYTES_MAX`] |
+//! | a name of a folder or a file | [`NAME_BYTES_MAX`] |
 //! | keys and values that a user's jobs on several nodes have put over PMI | [`USER_PUTS_BYTES_MAX`] |
 //! | a line of refusal; why a job that is over has ended | [`REFUSAL_BYTES_MAX`], [`JobRecord::shed`] |
 //!
@@ -13,6 +14,8 @@
 //! A job that is over keeps what the list shows ([`JobRecord::shed`]), and there are so many of them at most.
 
 use std::collections::BTreeMap;
+
+use tutti_protocol::users::Submit;
 
 use super::job::JobRecord;
 use crate::message::{Environments, JobId, Launch};
@@ -25,8 +28,28 @@ const USER_BYTES_MAX: usize = 16 << 20;
 const JOB_FREE_BYTES: usize = 1 << 10;
 /// Two jobs that have put all they may. A simulation reaches less.
 const USER_PUTS_BYTES_MAX: usize = if cfg!(test) { 3 << 20 } else { 64 << 20 };
+/// Bytes of the name of a folder or a file, at most: the kernel takes no longer ones.
+const NAME_BYTES_MAX: usize = 4095;
 /// A refusal may name what a user has said.
 pub(super) const REFUSAL_BYTES_MAX: usize = 1 << 10;
+/// Refuses names of folders and files that no kernel takes.
+///
+/// # Errors
+/// Where one is too long: a text for the user.
+pub(super) fn check_names(submit: &Submit) -> Result<(), String> {
+    let programs = submit.job.programs.iter();
+    let programs = programs.flat_map(|program| [&program.file].into_iter().chain(&program.directory));
+    let files = submit.output.iter().flat_map(|output| [&output.out, &output.errors]).flatten();
+    let mut names = [&submit.directory].into_iter().chain(programs).chain(files);
+    match names.find(|name| name.as_bytes().len() > NAME_BYTES_MAX) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "the name of a folder or a file has {} bytes: {NAME_BYTES_MAX} are possible at most",
+            name.as_bytes().len()
+        )),
+    }
+}
+
 /// Room for further jobs of its user beside these.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 use tutti_protocol::users::refusal::Reason;
 
 use super::answers::{Asker, Requester};
-use super::bounds::{REFUSAL_BYTES_MAX, check_room};
+use super::bounds::{REFUSAL_BYTES_MAX, check_names, check_room};
 use super::filings::Filing;
 use super::job::{JobRecord, command, shorten};
 use super::{
@@ -63,6 +63,10 @@ impl Controller {
             return;
         }
         if let Some(job) = repeated.and_then(|sending| self.jobs.of_submission(user.uid, sending.number)) {
+            // Asked again, it is answered when the file is on the disk.
+            if self.filings.has_new(job) {
+                return;
+            }
             return cx.out.route(from, Routed::answer(request_id, Answer::Job(job)));
         }
         let request = self.about_newest(request);
@@ -284,6 +288,9 @@ impl Controller {
         }
         if submit.batch.note().len() > NOTE_BYTES_MAX {
             return Some(Answer::Refused(format!("the note of a job has {NOTE_BYTES_MAX} bytes at most")));
+        }
+        if let Err(text) = check_names(&submit) {
+            return Some(Answer::Refused(text));
         }
         for after in &mut submit.batch.after {
             after.job = self.jobs.newest(after.job);
