@@ -19,7 +19,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::error::ShellError;
 use crate::core::record::Queued;
@@ -27,10 +27,13 @@ use crate::message::JobId;
 
 mod groups;
 
-use groups::{Groups, ToSync, Writing};
+use groups::{Groups, Settle, ToSync, Writing};
 
 /// Pause in which nothing is put, after which records that have lost their force are brought to the disk.
 const PAUSE: Duration = if cfg!(test) { Duration::from_millis(1) } else { Duration::from_secs(1) };
+
+/// The same where records are put all the time.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
 
 /// The thread's desk.
 #[derive(Debug)]
@@ -84,7 +87,8 @@ impl Filing {
         let desk = Arc::new(Desk { folder, stack: Mutex::new(stack), bell: Condvar::new() });
         let filing = Filing(Arc::clone(&desk));
         std::thread::Builder::new().name("tutti-filing".into()).spawn(move || {
-            while let Some(first) = desk.next(&sync) {
+            let mut settled = Instant::now();
+            while let Some(first) = desk.next(&mut settled, &sync) {
                 let mut group = vec![first];
                 let filed = desk.write(&mut group, true, &sync);
                 if group.len() > 1 && filed.is_err() && !desk.stack().written.is_empty() {
@@ -114,7 +118,7 @@ impl Filing {
         let unwanted = stack.waiting.iter_mut().filter(|(waiting, _)| *waiting == job);
         unwanted.for_each(|(_, queued)| *queued = None);
         stack.groups.remove(job);
-        if stack.groups.is_changed() {
+        if stack.groups.changed() > 0 {
             self.0.bell.notify_one();
         }
     }
@@ -137,31 +141,82 @@ impl Desk {
 
     /// The first record of a group. While there is none, what has lost its force is brought to the disk: a
     /// power cut brings no job back that is over for long.
-    fn next(&self, sync: impl Fn(&File) -> io::Result<()>) -> Option<Put> {
+    fn next(&self, settled: &mut Instant, sync: impl Fn(&File) -> io::Result<()>) -> Option<Put> {
         loop {
             let is_idle =
-                |stack: &mut Stack| stack.waiting.is_empty() && !stack.groups.is_changed() && !stack.over;
+                |stack: &mut Stack| stack.waiting.is_empty() && stack.groups.changed() == 0 && !stack.over;
             let stack = self.bell.wait_while(self.stack(), is_idle);
             let mut stack = stack.unwrap_or_else(PoisonError::into_inner);
             if stack.over {
                 return None;
             }
-            if let Some(next) = stack.take() {
-                return Some(next);
+            let changed = stack.groups.changed();
+            if changed == 0 || settled.elapsed() < SETTLE_MAX {
+                if let Some(next) = stack.take() {
+                    return Some(next);
+                }
+                let is_idle = |stack: &mut Stack| stack.waiting.is_empty() && !stack.over;
+                let waited = self.bell.wait_timeout_while(stack, PAUSE, is_idle);
+                let (stack, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+                drop(stack);
+                if !waited.timed_out() {
+                    continue;
+                }
+            } else {
+                drop(stack);
             }
-            let is_idle = |stack: &mut Stack| stack.waiting.is_empty() && !stack.over;
-            let waited = self.bell.wait_timeout_while(stack, PAUSE, is_idle);
-            let (mut stack, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-            if !waited.timed_out() {
-                continue;
-            }
-            let changed = stack.groups.settle();
-            drop(stack);
-            if let Some(Err(error)) = changed.map(|path| sync(&File::open(path)?)) {
-                // It may have been removed meanwhile.
-                tracing::debug!("a group of jobs that wait is not brought to the disk: {error}");
-            }
+            (0..changed).for_each(|_| self.settle(&sync));
+            *settled = Instant::now();
         }
+    }
+
+    /// Brings a group to the disk of which records have lost their force, or writes anew what is left of it.
+    fn settle(&self, sync: impl Fn(&File) -> io::Result<()>) {
+        let next = self.stack().groups.settle();
+        let settled = match next {
+            Some(Settle::Sync(path)) => File::open(path).and_then(|file| sync(&file)),
+            Some(Settle::Gather(group)) => self.gather(group, sync),
+            None => Ok(()),
+        };
+        if let Err(error) = settled {
+            // It may have been removed meanwhile.
+            tracing::debug!("a group of jobs that wait is not settled: {error}");
+        }
+    }
+
+    /// Writes anew what is in force of a group, if that is little of it. The record of a job that goes
+    /// meanwhile gets no force; until the new ones are on the disk the old ones have theirs.
+    fn gather(&self, group: u64, sync: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
+        let records = self.stack().groups.sparse(group);
+        if records.is_empty() {
+            return Ok(());
+        }
+        let gathered = self.try_gather(group, &records, sync);
+        if gathered.is_err() {
+            self.stack().groups.give_up();
+        }
+        gathered
+    }
+
+    fn try_gather(
+        &self,
+        group: u64,
+        records: &[(u64, JobId, Queued)],
+        sync: impl Fn(&File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut writing = self.stack().groups.begin()?;
+        for (_, job, queued) in records {
+            writing.put(*job, queued)?;
+        }
+        let written = writing.finish()?;
+        let mut stack = self.stack();
+        let still = records.iter().filter(|(at, job, _)| stack.groups.is_at(*job, group, *at));
+        let wanted: BTreeSet<JobId> = still.map(|(_, job, _)| *job).collect();
+        let to_sync = stack.groups.enforce(&written, &wanted, true)?;
+        drop(stack);
+        self.bring_to_disk(&to_sync, sync)?;
+        self.stack().groups.keep(&written, true);
+        Ok(())
     }
 
     /// Writes a group, and takes into it what else waits, if it is to.
@@ -211,10 +266,10 @@ impl Desk {
         let mut stack = self.stack();
         let wanted: BTreeSet<JobId> =
             group.iter().map(|(job, _)| *job).filter(|job| stack.written.contains(job)).collect();
-        let to_sync = stack.groups.enforce(&written, &wanted)?;
+        let is_to_stay = for_good && !wanted.is_empty();
+        let to_sync = stack.groups.enforce(&written, &wanted, is_to_stay)?;
         stack.written.retain(|job| !wanted.contains(job));
         drop(stack);
-        let is_to_stay = for_good && !wanted.is_empty();
         if is_to_stay {
             self.bring_to_disk(&to_sync, sync)?;
         }

@@ -15,7 +15,8 @@
 //! A record is written without force, and gets and loses it by its first byte, which needs no room on a full
 //! disk. A file without a record in force is removed: at once, or, if it is the one that takes more records,
 //! when none have come for a while. Of two records of a job the later one counts: a daemon that is stopped
-//! before the earlier one has lost its force leaves both. A piece of a line at the end is one that was being
+//! before the earlier one has lost its force leaves both. Where little of a group is in force that is written
+//! anew, behind later records: one job does not keep what many others have left. A piece of a line at the end is one that was being
 //! written when its daemon or the machine was stopped; nobody appends to it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,11 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// A group takes no more records when it has so many bytes: it stays as long as a job of it waits.
 const GROUP_BYTES: u64 = 1 << 20;
+
+/// A group that takes no more records, and has more bytes for each in force, may be gathered from: if these
+/// and their environments are less than this part of it.
+const SPARSE_BYTES: u64 = 16 << 10;
+const SPARSE_PART: u64 = 4;
 
 /// First byte of a record that is not in force.
 const VOID: u8 = b'#';
@@ -81,6 +87,73 @@ struct Open {
     shared: Shared,
 }
 
+/// A group that takes no more records.
+#[derive(Debug)]
+struct Closed {
+    bytes: u64,
+    /// How many of its records were in force when it was last [gathered](Groups::sparse) from.
+    looked_at: usize,
+}
+
+/// Step for which there is time when no records have come for a while.
+#[derive(Debug)]
+pub(super) enum Settle {
+    /// The group is to be brought to the disk, for nobody waits for it.
+    Sync(PathBuf),
+    /// Few of the group's records may be in force, which are to be written anew.
+    Gather(u64),
+}
+
+/// Record in force.
+#[derive(Debug)]
+struct Found {
+    at: u64,
+    /// None: it is not understood.
+    record: Option<(JobId, Queued)>,
+    /// With its line's end.
+    bytes: u64,
+    /// Where its environment is, and the bytes of that.
+    environment: Option<(u64, u64)>,
+}
+
+/// The records in force of a group.
+fn find(text: &[u8], path: &Path) -> Vec<Found> {
+    let (mut next, mut found, mut environments) = (0, Vec::new(), BTreeMap::new());
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let (at, bytes) = (next, line.len() as u64);
+        next += bytes;
+        if line.first() == Some(&VOID) || line.last() != Some(&b'\n') {
+            continue;
+        }
+        let complain = |why: &dyn std::fmt::Display| {
+            tracing::error!("{} at byte {at} is not read: {why}", path.display());
+        };
+        if let Some(line) = line.strip_prefix(&[ENVIRONMENT]) {
+            match serde_json::from_slice::<Environment>(line) {
+                Ok(environment) => drop(environments.insert(at, (environment, bytes))),
+                Err(error) => complain(&error),
+            }
+            continue;
+        }
+        let mut one = Found { at, record: None, bytes, environment: None };
+        match serde_json::from_slice::<(JobId, Queued)>(line) {
+            Ok((job, mut record)) => match record.environment_at.take().map(|at| (at, environments.get(&at)))
+            {
+                None => one.record = Some((job, record)),
+                Some((at, Some((environment, bytes)))) => {
+                    record.launch.environment = environment.clone();
+                    one.environment = Some((at, *bytes));
+                    one.record = Some((job, record));
+                }
+                Some((_, None)) => complain(&"its environment is not there"),
+            },
+            Err(error) => complain(&error),
+        }
+        found.push(one);
+    }
+    found
+}
+
 /// Files of the folder, and the records in them.
 #[derive(Debug)]
 pub(super) struct Groups {
@@ -90,6 +163,8 @@ pub(super) struct Groups {
     fresh: BTreeMap<JobId, Place>,
     /// How many records of each group are in force.
     in_force: BTreeMap<u64, usize>,
+    /// Groups that take no more.
+    closed: BTreeMap<u64, Closed>,
     open: Option<Open>,
     next: u64,
     /// Groups of which records have lost their force since they were brought to the disk.
@@ -109,6 +184,7 @@ impl Groups {
             places: BTreeMap::new(),
             fresh: BTreeMap::new(),
             in_force: BTreeMap::new(),
+            closed: BTreeMap::new(),
             open: None,
             next: 1,
             changed: BTreeSet::new(),
@@ -126,7 +202,18 @@ impl Groups {
         own.into_iter().for_each(|job| groups.read_own(job, &mut queued));
         numbers.sort_unstable();
         numbers.into_iter().for_each(|group| groups.read(group, &mut queued));
+        groups.bring_to_disk();
         Ok((groups, queued.into_iter().collect()))
+    }
+
+    /// Jobs of an earlier controller may not be on the disk yet, and are answered for from now on.
+    fn bring_to_disk(&self) {
+        let files = self.in_force.keys().map(|group| self.file(*group));
+        for path in files.chain([self.folder.clone()]) {
+            if let Err(error) = File::open(&path).and_then(|file| super::sync(&file)) {
+                tracing::error!("{} is not brought to the disk: {error}", path.display());
+            }
+        }
     }
 
     fn read_own(&mut self, job: JobId, queued: &mut BTreeMap<JobId, Queued>) {
@@ -149,41 +236,17 @@ impl Groups {
         let text = std::fs::read(&path).inspect_err(|error| {
             tracing::error!("{} is not read: {error}", path.display());
         });
-        let mut at = 0;
-        let mut environments = BTreeMap::new();
-        for line in text.unwrap_or_default().split_inclusive(|byte| *byte == b'\n') {
-            let start = at;
-            at += line.len() as u64;
-            if line.first() == Some(&VOID) || line.last() != Some(&b'\n') {
-                continue;
-            }
-            if let Some(line) = line.strip_prefix(&[ENVIRONMENT]) {
-                match serde_json::from_slice::<Environment>(line) {
-                    Ok(environment) => drop(environments.insert(start, environment)),
-                    Err(error) => tracing::error!("{} at byte {start} is not read: {error}", path.display()),
-                }
-                continue;
-            }
+        let text = text.unwrap_or_default();
+        for Found { at, record, .. } in find(&text, &path) {
             *self.in_force.entry(group).or_default() += 1;
-            match serde_json::from_slice::<(JobId, Queued)>(line) {
-                Ok((job, mut record)) => {
-                    if let Some(place) = record.environment_at.take() {
-                        let Some(environment) = environments.get(&place) else {
-                            tracing::error!(
-                                "{} at byte {start}: its environment is not there",
-                                path.display()
-                            );
-                            continue;
-                        };
-                        record.launch.environment = environment.clone();
-                    }
-                    queued.insert(job, record);
-                    self.put(job, Place::In(group, start));
-                }
-                Err(error) => tracing::error!("{} at byte {start} is not read: {error}", path.display()),
+            if let Some((job, record)) = record {
+                queued.insert(job, record);
+                self.put(job, Place::In(group, at));
             }
         }
-        if !self.in_force.contains_key(&group) {
+        if self.in_force.contains_key(&group) {
+            self.closed.insert(group, Closed { bytes: text.len() as u64, looked_at: usize::MAX });
+        } else {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -211,17 +274,24 @@ impl Groups {
         Ok(Writing { out, group, records: Vec::new(), bytes, begins: false, shared })
     }
 
-    /// Gives their force to those of the records that are wanted. They are to be brought to the disk, then
-    /// [kept](Self::keep).
+    /// Gives their force to those of the records that are wanted. They are to be brought to the disk if they
+    /// are `for_good`, then [kept](Self::keep).
     ///
     /// # Errors
     /// When they cannot be written, or the folder is [closed](Self::close).
-    pub(super) fn enforce(&mut self, written: &Written, wanted: &BTreeSet<JobId>) -> io::Result<ToSync> {
+    pub(super) fn enforce(
+        &mut self,
+        written: &Written,
+        wanted: &BTreeSet<JobId>,
+        for_good: bool,
+    ) -> io::Result<ToSync> {
         let open = self.open.as_mut().filter(|open| open.group == written.group);
         let open = open.ok_or_else(|| io::Error::other("the daemon ends"))?;
         (open.bytes, open.shared) = (written.end, written.shared.clone());
         let to_sync = ToSync { file: Arc::clone(&open.file), has_new_name: open.is_new };
-        self.changed.remove(&written.group);
+        if for_good {
+            self.changed.remove(&written.group);
+        }
         for (job, at) in written.records.iter().filter(|(job, _)| wanted.contains(job)) {
             to_sync.file.write_all_at(&[IN_FORCE], *at)?;
             self.fresh.insert(*job, Place::In(written.group, *at));
@@ -262,6 +332,10 @@ impl Groups {
         if !self.in_force.contains_key(&open.group) {
             self.changed.remove(&open.group);
             let _ = std::fs::remove_file(self.file(open.group));
+        } else {
+            self.closed.insert(open.group, Closed { bytes: open.bytes, looked_at: usize::MAX });
+            // It may be sparse by now.
+            self.changed.insert(open.group);
         }
     }
 
@@ -289,6 +363,7 @@ impl Groups {
             self.in_force.remove(&group);
             if self.open.as_ref().is_none_or(|open| open.group != group) {
                 self.changed.remove(&group);
+                self.closed.remove(&group);
                 return drop(std::fs::remove_file(path));
             }
         }
@@ -299,20 +374,47 @@ impl Groups {
         self.changed.insert(group);
     }
 
-    /// No records have come for a while. Path of a group that is to be brought to the disk, for nobody waits
-    /// for it; none: one was removed in its place.
-    pub(super) fn settle(&mut self) -> Option<PathBuf> {
+    /// No records have come for a while. Next step; none: a group was removed in its place.
+    pub(super) fn settle(&mut self) -> Option<Settle> {
         let group = self.changed.pop_first()?;
-        if self.in_force.contains_key(&group) {
-            return Some(self.file(group));
-        }
-        self.close();
-        None
+        let Some(in_force) = self.in_force.get(&group) else {
+            self.close();
+            return None;
+        };
+        let is_sparse = |closed: &Closed| {
+            closed.bytes > SPARSE_BYTES * *in_force as u64 && *in_force <= closed.looked_at / 2
+        };
+        Some(match self.closed.get(&group).is_some_and(is_sparse) {
+            true => Settle::Gather(group),
+            false => Settle::Sync(self.file(group)),
+        })
     }
 
-    /// Whether there is something to [settle](Self::settle).
-    pub(super) fn is_changed(&self) -> bool {
-        !self.changed.is_empty()
+    /// What of a closed group is in force, to be written anew, if that is a small part of it: where each is,
+    /// and the record.
+    pub(super) fn sparse(&mut self, group: u64) -> Vec<(u64, JobId, Queued)> {
+        let path = self.file(group);
+        let found = std::fs::read(&path).map(|text| find(&text, &path)).unwrap_or_default();
+        let environments: BTreeMap<u64, u64> = found.iter().filter_map(|one| one.environment).collect();
+        let live = found.iter().map(|one| one.bytes).chain(environments.into_values()).sum::<u64>();
+        let Some(closed) = self.closed.get_mut(&group) else { return Vec::new() };
+        closed.looked_at = self.in_force.get(&group).copied().unwrap_or(0);
+        if live > closed.bytes / SPARSE_PART {
+            return Vec::new();
+        }
+        let records =
+            found.into_iter().filter_map(|one| one.record.map(|(job, record)| (one.at, job, record)));
+        records.filter(|(at, job, _)| self.is_at(*job, group, *at)).collect()
+    }
+
+    /// Whether the record of a job is still this one.
+    pub(super) fn is_at(&self, job: JobId, group: u64, at: u64) -> bool {
+        self.places.get(&job) == Some(&Place::In(group, at))
+    }
+
+    /// How many groups there are to [settle](Self::settle).
+    pub(super) fn changed(&self) -> usize {
+        self.changed.len()
     }
 
     /// Path of the group that takes the next records.

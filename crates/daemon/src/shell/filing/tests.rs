@@ -254,7 +254,7 @@ fn queue_records_of_one_environment_have_it_once() {
             writing.put(JobId(job), &with(if job == 50 { &other } else { &long })).unwrap();
         }
         let written = writing.finish().unwrap();
-        groups.enforce(&written, &jobs.map(JobId).collect()).unwrap();
+        groups.enforce(&written, &jobs.map(JobId).collect(), true).unwrap();
         groups.keep(&written, true);
     }
     let bytes: u64 =
@@ -483,4 +483,36 @@ fn queue_folder_of_an_earlier_release_is_read() {
     slow.filing.remove(JobId(8));
     // What is not understood stays for who looks.
     assert_eq!(slow.names(), ["4.jobs", "5.jobs", "9.json"]);
+}
+
+/// A small job that waits for long does not keep what others have left in its file.
+#[test]
+fn queue_file_of_which_little_is_in_force_is_written_anew() {
+    let folder = folder_of("sparse");
+    let done = std::sync::mpsc::channel();
+    let (opened, _) = Folder::open(&folder).unwrap();
+    let filing = Filing::start(opened, sync, move |job, result| drop(done.0.send((job, result)))).unwrap();
+    let put = |job, bytes: usize| {
+        let mut queued = queued(true);
+        queued.launch.environment = [("LONG".into(), "x".repeat(bytes).into())].into_iter().collect();
+        filing.put(JobId(job), queued);
+        assert_eq!(done.1.recv().unwrap(), (JobId(job), Ok(())));
+    };
+    // Each small one shares its file with a long one, which goes.
+    for job in (1..9).step_by(2) {
+        put(job, 10);
+        put(job + 1, 2 << 20);
+        filing.remove(JobId(job + 1));
+    }
+    let bytes = || {
+        let files = std::fs::read_dir(&folder).unwrap();
+        files.map(|file| file.unwrap().metadata().map_or(0, |found| found.len())).sum::<u64>()
+    };
+    // The last one takes more records, and is as it is.
+    tutti_testkit::await_that("what is left of the files is small", || bytes() < 3 << 20);
+    filing.remove(JobId(1));
+    drop(filing);
+    let (_, read) = Folder::open(&folder).unwrap();
+    assert_eq!(read.iter().map(|(job, _)| job.0).collect::<Vec<_>>(), [3, 5, 7]);
+    assert!(read.iter().all(|(_, queued)| queued.launch.environment.bytes() > 10), "with their environments");
 }
