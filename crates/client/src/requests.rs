@@ -5,6 +5,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -104,22 +105,30 @@ enum ConnectError {
         path.display(),
         paths::SOCKET_VARIABLE
     )]
-    NoDaemon { path: std::path::PathBuf, error: std::io::Error },
+    NoDaemon { path: PathBuf, error: std::io::Error },
     /// Daemon that is not for us, as a line for the user.
     #[error("{0}")]
     ForeignDaemon(String),
 }
 
 fn try_stream() -> Result<UnixStream, ConnectError> {
+    try_stream_of(&mut None)
+}
+
+/// The same, of the daemon at a socket that has been used before, where one has.
+fn try_stream_of(used: &mut Option<PathBuf>) -> Result<UnixStream, ConnectError> {
     if let Some(target) = at::target() {
         return at::open(&target, &at::Opening::Frames).map_err(ConnectError::ForeignDaemon);
     }
-    let path = paths::socket();
+    let path = used.clone().unwrap_or_else(paths::socket);
+    let may_be_own = used.is_none() && !paths::is_named();
     let own = || {
         let socket = paths::on_demand().join(paths::SOCKET);
-        (!paths::is_named()).then(|| UnixStream::connect(socket).ok()).flatten()
+        let stream = may_be_own.then(|| UnixStream::connect(&socket).ok()).flatten()?;
+        Some((stream, socket))
     };
-    let found = UnixStream::connect(&path).or_else(|error| own().ok_or(error)).map_err(|error| {
+    let found = UnixStream::connect(&path).map(|stream| (stream, path.clone()));
+    let (found, socket) = found.or_else(|error| own().ok_or(error)).map_err(|error| {
         if error.kind() == ErrorKind::PermissionDenied {
             let text = format!("the daemon at {} is another user's: {error}", path.display());
             return ConnectError::ForeignDaemon(text);
@@ -127,7 +136,10 @@ fn try_stream() -> Result<UnixStream, ConnectError> {
         ConnectError::NoDaemon { path: path.clone(), error }
     })?;
     match stranger(&found) {
-        None => Ok(found),
+        None => {
+            *used = Some(socket);
+            Ok(found)
+        }
         Some(uid) => Err(ConnectError::ForeignDaemon(format!(
             "the daemon at {} is user {uid}'s, which is neither you nor root: it is not asked ({} names another folder)",
             path.display(),
@@ -218,9 +230,10 @@ pub fn submit(mut submit: Submit, notify: &mut dyn FnMut(&str)) -> Result<Answer
     let mut sending = Sending { number: u64::from_ne_bytes(number), is_repeated: false };
     submit.batch.set_sending(sending);
     let mut request = Request::Submit(Box::new(submit));
-    let mut lost_until = None;
+    let (mut lost_until, mut socket) = (None, None);
     loop {
-        match try_stream() {
+        // Another daemon would not know the job.
+        match try_stream_of(&mut socket) {
             Ok(stream) => match request_over(stream, &request, notify) {
                 Ok((answer, _)) => return Ok(answer),
                 Err(RequestError::Gone) => {
