@@ -292,7 +292,16 @@ fn begin_and_excluded_nodes_hold_until_an_update() {
     await_that("it waits for its time", || {
         slurm.ok(&format!("squeue -h -j {job} -o '%T %r'")) == "PENDING BeginTime\n"
     });
-    slurm.ok(&format!("scontrol update JobId={job} TimeLimit=7 JobName=later StartTime=now"));
+    slurm.ok(&format!("scontrol update JobId={job} TimeLimit=17"));
+    for (by, cause) in [
+        ("-17", "TimeLimit decrement larger"),
+        ("-99", "TimeLimit decrement larger"),
+        ("+-5", "Invalid TimeLimit"),
+    ] {
+        let ran = slurm.run(&format!("scontrol update JobId={job} TimeLimit={by}"));
+        assert!(ran.code() == 1 && ran.stderr.contains(cause), "{by}: {ran}");
+    }
+    slurm.ok(&format!("scontrol update JobId={job} TimeLimit=-10 JobName=later StartTime=now"));
     slurm.await_state(&job, "COMPLETED");
     assert_eq!(slurm.read("nodes"), format!("{second}\n"));
     let accounted = slurm.ok(&format!("sacct -X -nP -j {job} -o JobName,Timelimit"));

@@ -158,7 +158,7 @@ fn update(words: &[&str]) -> Result<String, String> {
         match key.to_ascii_lowercase().as_str() {
             "jobid" | "job" => named = Some(value),
             "timelimit" => {
-                let digits = value.trim_start_matches(['+', '-']);
+                let digits = value.strip_prefix(['+', '-']).unwrap_or(value);
                 let limit =
                     forms::time_limit(digits).ok_or_else(|| format!("Invalid TimeLimit value: {value}"))?;
                 change.time_ms = Some(limit.ok_or("a time limit cannot be taken away, only changed")?);
@@ -191,9 +191,11 @@ fn update(words: &[&str]) -> Result<String, String> {
                     .row
                     .limit_ms
                     .ok_or_else(|| format!("no time limit to change for job {}", job.id()))?;
-                let changed =
-                    if is_more { now_ms.saturating_add(by_ms) } else { now_ms.saturating_sub(by_ms) };
-                change.time_ms = Some(changed);
+                let less = now_ms.checked_sub(by_ms).filter(|ms| *ms > 0);
+                let changed = if is_more { Some(now_ms.saturating_add(by_ms)) } else { less };
+                change.time_ms = Some(changed.ok_or_else(|| {
+                    format!("TimeLimit decrement larger than current time limit for job {}", job.id())
+                })?);
             }
             let asked = query::ask(&Request::Change(job.row.job, change));
             asked.map_err(|text| format!("{text} for job {}", job.id()))?;
