@@ -124,9 +124,15 @@ fn bad_memory_of_any_call_is_the_user_s_line() {
 }
 
 #[test]
+fn bad_memory_is_the_user_s_line_below_a_handler_that_passes_the_signal_on() {
+    let tried = Tried::new("mpi-bad-memory-chained");
+    tried.expect_line(0, "chained-reduce-local", "MPI_Reduce_local", "inbuf");
+}
+
+#[test]
 fn bad_memory_that_the_program_itself_touches_ends_by_its_signal() {
     let tried = Tried::new("mpi-bad-memory-program");
-    for word in ["program", "operation"] {
+    for word in ["program", "operation", "sent", "chained-program", "chained-sent"] {
         let ran = run(&mut tried.command(0, word), LIMIT);
         assert_eq!(ran.code(), 128 + 11, "{word}: {ran}");
         let is_alone = ran.stderr.lines().count() == 1 && ran.stderr.contains("was killed by signal 11");

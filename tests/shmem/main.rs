@@ -43,12 +43,12 @@ fn shmem_bad_memory_of_a_put_or_get_is_the_user_s_line() {
     let scratch = Scratch::new("shmem-bad-memory");
     let compiled = compile_with("oshcc", "tests/shmem/programs/bad_memory.c", scratch.path());
     let words = [
-        ("put", "shmem_long_put", "source"),
-        ("get", "shmem_long_get", "dest"),
+        ("put", "shmem_TYPENAME_put", "source"),
+        ("get", "shmem_TYPENAME_get", "dest"),
         ("put-large", "shmem_putmem", "source"),
         ("get-large", "shmem_getmem", "dest"),
         ("put-nbi", "shmem_", "source"),
-        ("iput", "shmem_long_iput", "source"),
+        ("iput", "shmem_TYPENAME_iput", "source"),
     ];
     for place in [&["-n", "1"][..], &["-n", "2"], &["-n", "2", "--virtual-nodes", "2"]] {
         for (word, call, argument) in words {

@@ -21,6 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tutti_rma::device::Access;
 use tutti_shm::ticket::Notice;
@@ -35,6 +36,8 @@ const STATUS: c_int = 1;
 const TELLERS: [&[u8]; 3] = [b"libgfortran", b"libpython", b"python"];
 /// A call that a thread of the library goes on with.
 const PENDING: &str = "a call that is pending";
+/// Another thread's end of the job takes no longer.
+const END: Duration = Duration::from_secs(3);
 /// Faults so close below the stack's end are the program's that has no more of it.
 const STACK_BYTES: usize = 64 << 10;
 /// More functions than this are no call of ours.
@@ -92,18 +95,44 @@ pub(crate) fn install(rank: usize) {
 
 /// Gives the signals back to whatever had them before, where they are still ours.
 pub fn withdraw() {
-    SIGNALS.into_iter().for_each(withdraw_from);
+    for signal in SIGNALS {
+        withdraw_from(signal);
+    }
 }
 
-fn withdraw_from(signal: c_int) {
-    let place = SIGNALS.into_iter().position(|own| own == signal);
-    // SAFETY: see `Before`; zeroed is a value of this plain structure, and the calls get values of ours.
+/// The same of one signal; whether it was still ours.
+fn withdraw_from(signal: c_int) -> bool {
+    let Some(before) = action_before(signal) else { return false };
+    // SAFETY: zeroed is a value of this plain structure, and the calls get values of ours.
     unsafe {
-        let Some(before) = place.and_then(|at| (*BEFORE.0.get())[at]) else { return };
         let mut now: libc::sigaction = std::mem::zeroed();
         let own = handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as libc::sighandler_t;
-        if libc::sigaction(signal, std::ptr::null(), &mut now) == 0 && now.sa_sigaction == own {
-            libc::sigaction(signal, &before, std::ptr::null_mut());
+        let is_own = libc::sigaction(signal, std::ptr::null(), &mut now) == 0 && now.sa_sigaction == own;
+        is_own && libc::sigaction(signal, &before, std::ptr::null_mut()) == 0
+    }
+}
+
+fn action_before(signal: c_int) -> Option<libc::sigaction> {
+    let place = SIGNALS.into_iter().position(|own| own == signal)?;
+    // SAFETY: see `Before`.
+    unsafe { (*BEFORE.0.get())[place] }
+}
+
+/// A handler that was set after ours has called it, and may take the signal for handled now: the action
+/// that was there before ours has it.
+fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let Some(before) = action_before(signal) else { return };
+    // SAFETY: a handler gets what the kernel has given, as its flags say.
+    unsafe {
+        if before.sa_sigaction == libc::SIG_DFL {
+            libc::signal(signal, libc::SIG_DFL);
+        } else if before.sa_flags & libc::SA_SIGINFO != 0 {
+            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                std::mem::transmute(before.sa_sigaction);
+            handler(signal, info, context);
+        } else {
+            let handler: extern "C" fn(c_int) = std::mem::transmute(before.sa_sigaction);
+            handler(signal);
         }
     }
 }
@@ -128,18 +157,29 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
         let is_known = code != libc::SI_KERNEL;
         say(is_known.then_some(address), access(context).filter(|_| is_known), signal);
     }
-    withdraw_from(signal);
-    if code <= 0 {
+    let is_given_back = withdraw_from(signal);
+    if !is_given_back {
+        pass_on(signal, info, context);
+    }
+    let ends = action_before(signal).is_some_and(|before| before.sa_sigaction == libc::SIG_DFL);
+    if code <= 0 && (is_given_back || ends) {
         // It was sent, so it does not come again by itself. Blocked until we return.
         // SAFETY: the structure is the kernel's.
         unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), libc::gettid(), signal, info) };
     }
 }
 
-/// Whether a fault may be one of a call: of this process, and not for want of stack.
+/// Whether a fault may be one of a call: of this process, in our code or the C library's, and not for want of
+/// stack.
 fn is_about(address: usize, context: *mut c_void) -> bool {
     let stack = stack_pointer(context);
+    let is_at = |function: usize| {
+        let [here, there] =
+            [instruction(context), function].map(|at| object_of(at).map(|object| object.base));
+        here.is_some() && here == there
+    };
     PROCESS.load(Ordering::Acquire) == std::process::id()
+        && (is_at(handle as *const () as usize) || is_at(libc::write as *const () as usize))
         && !(stack.saturating_sub(STACK_BYTES)..stack).contains(&address)
 }
 
@@ -147,7 +187,12 @@ fn is_about(address: usize, context: *mut c_void) -> bool {
 fn say(address: Option<usize>, access: Option<Access>, signal: c_int) {
     let mut walk = Walk::new(Start::Fault);
     walk.go();
-    if !walk.is_ours || IS_SAID.swap(true, Ordering::AcqRel) {
+    if !walk.is_ours {
+        return;
+    }
+    if IS_SAID.swap(true, Ordering::AcqRel) {
+        // Another thread ends the job: this one is not to end it before by its signal.
+        std::thread::sleep(END);
         return;
     }
     let rank = RANK.load(Ordering::Relaxed);
@@ -157,17 +202,59 @@ fn say(address: Option<usize>, access: Option<Access>, signal: c_int) {
         None => "accessed",
     };
     let (place, names) = (Place(address), Names { call: walk.call(), access });
-    let call = walk.call().unwrap_or(PENDING);
+    let call = Called(walk.call().unwrap_or(PENDING));
     log::line_without_heap(
         libc::STDERR_FILENO,
         format_args!(
             "rank {rank}: {call}: {place}{names} is no memory that may be {right}: is the address or the count wrong?"
         ),
     );
-    // SAFETY: see `Before`.
-    let before = unsafe { (*BEFORE.0.get())[usize::from(signal != SIGNALS[0])] };
-    if before.is_some_and(|before| before.sa_sigaction == libc::SIG_DFL) {
+    if action_before(signal).is_some_and(|before| before.sa_sigaction == libc::SIG_DFL) {
         crate::end::end(Notice::Fatal(STATUS as u32), STATUS);
+    }
+}
+
+/// A call, for people. Functions of OpenSHMEM for types of one size may be one function, which any of their names
+/// is found for: the type is left out, as in the standard's text.
+struct Called<'a>(&'a str);
+
+/// Types in names of functions of OpenSHMEM.
+const TYPES: [&str; 24] = [
+    "float",
+    "double",
+    "longdouble",
+    "char",
+    "schar",
+    "short",
+    "int",
+    "long",
+    "longlong",
+    "uchar",
+    "ushort",
+    "uint",
+    "ulong",
+    "ulonglong",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "size",
+    "ptrdiff",
+];
+
+impl fmt::Display for Called<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(rest) = self.0.strip_prefix("shmem") else { return f.write_str(self.0) };
+        f.write_str("shmem")?;
+        for word in rest.split('_').skip(1) {
+            f.write_str("_")?;
+            f.write_str(if TYPES.contains(&word) { "TYPENAME" } else { word })?;
+        }
+        Ok(())
     }
 }
 
@@ -214,7 +301,7 @@ pub(crate) fn say_refused(rank: usize, access: Access, why: fmt::Arguments<'_>) 
     let mut walk = Walk::new(Start::Here);
     walk.go();
     let names = Names { call: walk.call(), access: Some(access) };
-    let call = walk.call().unwrap_or(PENDING);
+    let call = Called(walk.call().unwrap_or(PENDING));
     log::line(format_args!(
         "rank {rank}: {call}: {why}: memory{names}, or of another operation that is pending, is not the program's: is its address or count wrong?"
     ));
@@ -414,6 +501,17 @@ fn access(context: *mut c_void) -> Option<Access> {
     }
 }
 
+/// The instruction of the fault.
+fn instruction(context: *mut c_void) -> usize {
+    // SAFETY: the kernel gives the context of the fault.
+    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+    #[cfg(target_arch = "x86_64")]
+    let pointer = context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize;
+    #[cfg(target_arch = "aarch64")]
+    let pointer = context.uc_mcontext.pc as usize;
+    pointer
+}
+
 /// The stack's end where the fault was.
 fn stack_pointer(context: *mut c_void) -> usize {
     // SAFETY: the kernel gives the context of the fault.
@@ -433,6 +531,13 @@ mod tests {
     fn functions_that_copy_are_told_from_those_that_allocate() {
         assert!([c"memcpy", c"__memmove_avx_unaligned", c"strlen", c"wmemset"].into_iter().all(copies));
         assert!([c"malloc", c"free", c"realloc", c"write", c""].into_iter().all(|name| !copies(name)));
+    }
+
+    #[test]
+    fn calls_of_openshmem_are_shown_without_their_type() {
+        let shown = |name| Called(name).to_string();
+        assert_eq!(shown("shmem_ctx_ulong_put_nbi"), "shmem_ctx_TYPENAME_put_nbi");
+        assert_eq!(["shmem_putmem", "MPI_Type_size"].map(shown), ["shmem_putmem", "MPI_Type_size"]);
     }
 
     #[test]

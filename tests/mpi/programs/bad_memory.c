@@ -2,6 +2,7 @@
    `fixed` may only be read. A rank that is alone is its own target. */
 #define _GNU_SOURCE
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,24 @@ static void touch(void *in, void *inout, int *count, MPI_Datatype *type)
     memcpy(bad, inout, 4);
 }
 
+/* A handler that gives the signal to the one before it, and takes it for handled then, as virtual machines do. */
+static struct sigaction before;
+
+static void chain(int signal, siginfo_t *info, void *context)
+{
+    before.sa_sigaction(signal, info, context);
+}
+
+static void set_chain(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = chain;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &action, &before);
+    if (!(before.sa_flags & SA_SIGINFO)) exit(9);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -145,7 +164,13 @@ int main(int argc, char **argv)
     bad = map(PROT_NONE), fixed = map(PROT_READ), good = map(PROT_READ | PROT_WRITE);
     /* What is printed before is not lost. */
     printf("rank %d goes\n", me);
-    if (IS("program")) {
+    if (strncmp(what, "chained-", 8) == 0) {
+        set_chain();
+        what += 8;
+    }
+    if (IS("sent")) {
+        if (me == 0) raise(SIGSEGV);
+    } else if (IS("program")) {
         if (me == 0) *(volatile char *)bad = 1;
     } else if (IS("operation")) {
         MPI_Op op;
