@@ -37,8 +37,11 @@ pub fn is_readable(at: *const u8) -> bool {
     const MASK_BYTES: usize = 8;
     let word = at.addr() / MASK_BYTES * MASK_BYTES;
     // SAFETY: the kernel looks itself whether it can read there, and then refuses the way: nothing changes.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NO_WAY, word, std::ptr::null_mut::<u8>(), MASK_BYTES) };
-    std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
+    let asked = unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, NO_WAY, word, std::ptr::null_mut::<u8>(), MASK_BYTES)
+    };
+    // Without a mask it has not looked.
+    asked != 0 && std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
 }
 
 /// Whether the kernel can write the byte there, which becomes what it is. Takes some tenths of a microsecond.
@@ -125,6 +128,8 @@ mod tests {
             unsafe { libc::munmap(at, page) };
             assert!(!is_readable(at.cast()));
         }
+        // SAFETY: a word of this thread.
+        unsafe { *libc::__errno_location() = 0 };
         assert!(!is_readable(std::ptr::without_provenance(1)));
         let mut here = 7_u8;
         assert!(is_writable(&raw mut here) && here == 7);

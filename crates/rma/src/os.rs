@@ -13,7 +13,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::device;
+use crate::device::Access;
+use crate::own;
 
 /// Bytes of one call, so that a rank can be frozen soon whatever it copies: 1 MiB takes 0.1 ms. Shorter calls
 /// cost up to 10 % more.
@@ -130,7 +131,8 @@ pub unsafe fn read(process: Process, from: u64, to: *mut u8, bytes: usize) -> io
         // SAFETY: the detour has room for so many bytes; `to` by our contract.
         unsafe {
             let copied = call(libc::process_vm_readv, process, from, detour, bytes.min(DETOUR_BYTES))?;
-            check_reach(to)?;
+            // As of the kernel's own copy, also for memory of a GPU's: this processor's ends the process there.
+            own::check_bytes(to, copied, Access::Write)?;
             std::ptr::copy_nonoverlapping(detour, to, copied);
             Ok(copied)
         }
@@ -152,7 +154,7 @@ pub unsafe fn write(process: Process, to: u64, from: *const u8, bytes: usize) ->
     }
     with_detour(from.addr(), |detour| {
         let bytes = bytes.min(DETOUR_BYTES);
-        check_reach(from)?;
+        own::check_bytes(from, bytes, Access::Read)?;
         // SAFETY: the detour has room for so many bytes; `from` by our contract.
         unsafe {
             std::ptr::copy_nonoverlapping(from, detour, bytes);
@@ -292,11 +294,6 @@ const DETOUR_BYTES: usize = 64 << 10;
 /// Whether the processor is slow with these two addresses.
 fn is_slow(from: usize, to: usize) -> bool {
     (1..32).contains(&(to.wrapping_sub(from) % PAGE_BYTES))
-}
-
-/// EFAULT, as of the kernel's own copy, for memory of a GPU's: this processor's ends the process there.
-fn check_reach(at: *const u8) -> io::Result<()> {
-    if device::is_readable(at) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EFAULT)) }
 }
 
 /// Memory for a detour that is slow neither on the way in from `from` nor out, where the target is 1 to 31
