@@ -39,7 +39,7 @@ fn dsm_memory_in_calls_of_mpi_between_nodes_is_right_or_ends_the_job() {
         let ran = launch(&compiled, ranks, 2, what);
         let says = |line: &&str| {
             line.contains(" that is not here: copy it to private memory first")
-                || line.contains(" is not memory of the program: ")
+                || line.contains(" is not the program's: is its address or count wrong?")
         };
         let is_right = ran.status.success() && ran.stdout == "library: 0 wrong\n";
         let is_said = !ran.status.success() && ran.stderr.lines().any(|line| says(&line));

@@ -47,7 +47,8 @@ macro_rules! storing {
                 let place = store(buffer, bytes);
                 // SAFETY: the program's call.
                 let stored = unsafe { $real(descriptor, place, bytes, $($argument),*) };
-                present::stored(buffer.addr(), stored.max(0) as usize);
+                // A datagram may be longer (MSG_TRUNC).
+                present::stored(buffer.addr(), (stored.max(0) as usize).min(bytes));
                 stored
             }
         )*

@@ -277,3 +277,16 @@ pub unsafe extern "C" fn __wrap_setbuf(stream: *mut libc::FILE, buffer: *mut c_c
         unsafe { libc::setbuf(stream, buffer) };
     }
 }
+
+unsafe extern "C" {
+    fn setbuffer(stream: *mut libc::FILE, buffer: *mut c_char, bytes: usize);
+}
+
+/// The same with a buffer of any length.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_setbuffer(stream: *mut libc::FILE, buffer: *mut c_char, bytes: usize) {
+    if !present::is_shared(buffer.addr()) {
+        // SAFETY: the program's call.
+        unsafe { setbuffer(stream, buffer, bytes) };
+    }
+}

@@ -1,11 +1,15 @@
 //! Signals: those of faults stay the library's, and no mask of the program blocks them. `tutticc` puts these
 //! functions in the place of those of the C library (`--wrap`), in the program's own objects.
 
+use core::cell::Cell;
 use core::ffi::c_int;
 
 use tutti_dsm::fault;
 
 use crate::dsm_arguments::{loaded, placing, stored};
+
+/// Flag of an alternate stack that is off while a handler runs on it (Linux 4.7).
+const SS_AUTODISARM: c_int = 1 << 31;
 
 /// Takes the signals of faults out of a set: a blocked one would end the process.
 fn unblock_faults(set: &mut libc::sigset_t) {
@@ -49,6 +53,47 @@ pub unsafe extern "C" fn __wrap_sigaction(
         let action = without_faults.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         libc::sigaction(signal, action, before)
     }
+}
+
+thread_local! {
+    /// The alternate stack that the program has set, in a thread whose stack is the library's.
+    static STACK: Cell<Option<libc::stack_t>> = const { Cell::new(None) };
+}
+
+/// sigaltstack(2): faults of shared memory keep their stack, on which the program's handlers run, too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_sigaltstack(
+    stack: *const libc::stack_t,
+    before: *mut libc::stack_t,
+) -> c_int {
+    if !fault::has_stack() {
+        // SAFETY: the program's call.
+        return unsafe { libc::sigaltstack(stack, before) };
+    }
+    let none = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+    // SAFETY: the program gives valid structures, or null.
+    let (wanted, before) = unsafe { (stack.as_ref().copied(), before.as_mut()) };
+    let kept = STACK.get();
+    if let Some(wanted) = wanted {
+        let is_off = wanted.ss_flags & libc::SS_DISABLE != 0;
+        let error = if wanted.ss_flags & !(libc::SS_DISABLE | libc::SS_ONSTACK | SS_AUTODISARM) != 0 {
+            libc::EINVAL
+        } else if !is_off && wanted.ss_size < libc::MINSIGSTKSZ {
+            libc::ENOMEM
+        } else {
+            0
+        };
+        if error != 0 {
+            // SAFETY: a word of this thread.
+            unsafe { *libc::__errno_location() = error };
+            return -1;
+        }
+        STACK.set((!is_off).then_some(libc::stack_t { ss_flags: 0, ..wanted }));
+    }
+    if let Some(before) = before {
+        *before = kept.unwrap_or(none);
+    }
+    0
 }
 
 /// signal(2), the same.

@@ -41,6 +41,8 @@ placing! { if |result| result >= 0;
         options: c_int) -> libc::pid_t;
     __wrap_wait4 => libc::wait4, (child: libc::pid_t, status: *mut c_int = stored(status, 1),
         options: c_int, usage: *mut libc::rusage = stored(usage, 1)) -> libc::pid_t;
+    __wrap_wait3 => wait3, (status: *mut c_int = stored(status, 1), options: c_int,
+        usage: *mut libc::rusage = stored(usage, 1)) -> libc::pid_t;
     __wrap_waitid => libc::waitid, (kind: libc::idtype_t, id: libc::id_t,
         found: *mut libc::siginfo_t = stored(found, 1), options: c_int) -> c_int;
     __wrap_clock_getres => libc::clock_getres, (clock: libc::clockid_t,
@@ -105,6 +107,11 @@ unsafe fn poll_with_mask(
 ) -> c_int {
     // SAFETY: the program's call; a mask of ours that lets faults through.
     unsafe { libc::ppoll(descriptors, count, limit, open_mask(mask).as_ref().map_or(mask, |mask| mask)) }
+}
+
+unsafe fn wait3(status: *mut c_int, options: c_int, usage: *mut libc::rusage) -> libc::pid_t {
+    // SAFETY: the program's call.
+    unsafe { libc::wait4(-1, status, options, usage) }
 }
 
 unsafe fn select_with_mask(

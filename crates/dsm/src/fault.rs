@@ -87,6 +87,12 @@ pub fn signal() -> Option<c_int> {
     (BYTES.load(Ordering::Acquire) != 0).then(|| SIGNAL.load(Ordering::Relaxed))
 }
 
+/// Whether the calling thread's alternate stack for signals is the library's: a fault there may go as far as
+/// the network, and needs more than programs give.
+pub fn has_stack() -> bool {
+    THREAD.load(Ordering::Relaxed) == os::thread() && PROCESS.load(Ordering::Relaxed) == std::process::id()
+}
+
 /// Place of the program's action on a signal; none: it is none of ours.
 fn program_action(signal: c_int) -> Option<&'static Action> {
     SIGNALS.into_iter().zip(&PROGRAM).find(|(own, _)| *own == signal).map(|(_, action)| action)

@@ -26,6 +26,18 @@ pub(crate) fn pages(range: std::ops::Range<usize>) -> impl Iterator<Item = usize
 /// The view that calls of the system get addresses of; 0: they get the program's.
 static VIEW: AtomicUsize = AtomicUsize::new(0);
 
+/// Address space for that view.
+static RESERVED: AtomicUsize = AtomicUsize::new(0);
+
+/// Notes address space that is reserved for a view of the whole arena.
+pub(crate) fn reserve_view(view: usize) {
+    RESERVED.store(view, Relaxed);
+}
+
+pub(crate) fn reserved_view() -> usize {
+    RESERVED.load(Relaxed)
+}
+
 /// From now on calls get addresses of a view of the whole arena.
 pub(crate) fn show_to_kernel(view: usize) {
     VIEW.store(view, Relaxed);

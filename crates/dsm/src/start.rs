@@ -334,9 +334,19 @@ fn compare(me: usize, cards: &[Card]) {
 
 /// Back end of this rank, and the number of the error by which the system refuses the one that is wished.
 fn choose_permissions(wished: Option<Backend>, bytes: usize) -> (Option<Box<dyn Permissions>>, u64) {
-    let chosen = permissions::choose(wished, BASE, (bytes / UNIT_BYTES) as u32);
-    let (permissions, refusal) = chosen
-        .unwrap_or_else(|error| failure::end(format_args!("shared memory cannot be protected: {error}")));
+    let choose = |wished| {
+        let chosen = permissions::choose(wished, BASE, (bytes / UNIT_BYTES) as u32);
+        chosen
+            .unwrap_or_else(|error| failure::end(format_args!("shared memory cannot be protected: {error}")))
+    };
+    let (mut permissions, mut refusal) = choose(wished);
+    if permissions.backend() == Backend::Userfaultfd {
+        // Calls of the system get another view of the arena, whose address space the user may not have.
+        match os::reserve_anywhere(bytes) {
+            Ok(view) => present::reserve_view(view),
+            Err(error) => (permissions, refusal) = (choose(Some(Backend::Mprotect)).0, Some(error)),
+        }
+    }
     let number = refusal.filter(|_| wished.is_some()).map(|error| error.raw_os_error().unwrap_or(libc::EIO));
     (Some(permissions), number.unwrap_or(0) as u64)
 }
@@ -437,17 +447,9 @@ fn show(running: &Running) {
 fn show_arena(running: &Running) {
     show_at(running, BASE);
     if executor::backend() == Some(Backend::Userfaultfd) {
-        match os::reserve_anywhere(running.view.bytes) {
-            Ok(view) => {
-                show_at(running, view);
-                present::show_to_kernel(view);
-            }
-            Err(error) => failure::end(format_args!(
-                "shared memory of {} bytes cannot be mapped once more for calls of the system: {error}; {} sets the size",
-                running.view.bytes,
-                size::VARIABLE
-            )),
-        }
+        let view = present::reserved_view();
+        show_at(running, view);
+        present::show_to_kernel(view);
     }
 }
 

@@ -127,8 +127,32 @@ static void with_sockets(void) {
     check(getsockname(socket_of_it, PLACE(19, struct sockaddr), length) == 0, "getsockname");
     bytes = sizeof(int);
     check(getsockopt(socket_of_it, SOL_SOCKET, SO_TYPE, PLACE(20, int), &bytes) == 0, "getsockopt");
+    /* A datagram that is longer than the buffer, which ends at a page: the page behind is process 0's, but for a byte. */
+    check(send(socket_of_it, folder, sizeof folder, 0) == sizeof folder, "send");
+    check(recv(socket_of_it, all->at[18] + 3 * PAGE - 8, 8, MSG_TRUNC) == sizeof folder, "recv");
+    all->at[18][3 * PAGE + 60] = 2;
     unlink(PLACE(LOCAL, struct sockaddr_un)->sun_path);
     close(socket_of_it);
+}
+
+/* A small stack for signals, and what lies below it. */
+static struct {
+    char below[64 << 10];
+    char stack[8 << 10];
+} alternate;
+
+static void with_a_stack(void) {
+    stack_t wanted = {.ss_sp = alternate.stack, .ss_size = sizeof alternate.stack}, found;
+    check(sigaltstack(&wanted, NULL) == 0, "sigaltstack");
+    for (int place = 0; place < PLACES; place++)
+        check(all->at[place][16 * PAGE] == MARK, "a load with a small stack for signals");
+    for (size_t at = 0; at < sizeof alternate.below; at++)
+        check(alternate.below[at] == 0, "memory below the stack for signals");
+    check(sigaltstack(NULL, &found) == 0 && found.ss_sp == wanted.ss_sp && found.ss_size == wanted.ss_size, "the stack");
+    wanted.ss_size = 16;
+    check(sigaltstack(&wanted, NULL) == -1 && errno == ENOMEM, "a stack that is too small");
+    wanted.ss_flags = SS_DISABLE;
+    check(sigaltstack(&wanted, &found) == 0 && found.ss_flags == 0, "the stack's end");
 }
 
 static void with_times_and_signals(void) {
@@ -144,6 +168,10 @@ static void with_times_and_signals(void) {
     if (child == 0)
         _exit(5);
     check(waitpid(child, PLACE(23, int), 0) == child, "waitpid");
+    child = fork();
+    if (child == 0)
+        _exit(6);
+    check(wait3((int *)(void *)(all->at[20] + 3 * PAGE), 0, NULL) == child, "wait3");
     check(uname((struct utsname *)(void *)(all->at[23] + 3 * PAGE)) == 0, "uname");
 }
 
@@ -167,6 +195,9 @@ static void look(void) {
     check(!sigismember(PLACE(21, sigset_t), SIGUSR1), "the mask before");
     check(PLACE(22, struct rusage)->ru_maxrss > 0, "what getrusage has left");
     check(WEXITSTATUS(*PLACE(23, int)) == 5, "what waitpid has left");
+    check(WEXITSTATUS(*(int *)(void *)(all->at[20] + 3 * PAGE)) == 6, "what wait3 has left");
+    check(memcmp(all->at[18] + 3 * PAGE - 8, folder, 8) == 0, "what recv has left");
+    check(all->at[18][3 * PAGE + 50] == 1 && all->at[18][3 * PAGE + 60] == 2, "what is behind a long datagram");
     check(strlen(((struct utsname *)(void *)(all->at[23] + 3 * PAGE))->sysname) > 2, "what uname has left");
 }
 
@@ -183,6 +214,9 @@ static void run(void) {
         with_pipes();
         with_sockets();
         with_times_and_signals();
+        with_a_stack();
+    } else {
+        all->at[18][3 * PAGE + 50] = 1;
     }
     BARRIER(all->barrier, 2);
     if (me == 0) {

@@ -116,9 +116,22 @@ pub struct Kept {
     ended: usize,
     /// The time of all who have given memory back.
     freed: VectorTime,
+    /// Runs of units whose home has moved by barriers that are kept here.
+    moves: usize,
 }
 
+/// Runs of units whose home moves, at most: each may take a mapping or two of the process for good, of which
+/// the system gives some 65,000.
+const MOVES_MAX: usize = 8192;
+
 impl Kept {
+    /// Those of the moves that there is room for.
+    pub fn admit(&mut self, mut moves: Vec<Move>) -> Vec<Move> {
+        moves.truncate(MOVES_MAX - self.moves);
+        self.moves += moves.len();
+        moves
+    }
+
     /// Makes an empty state of so many nodes, with a heap of so many bytes.
     pub fn new(nodes: usize, bytes: usize) -> Self {
         Kept {
@@ -129,6 +142,7 @@ impl Kept {
             blocks: Blocks::new(bytes, bytes),
             ended: 0,
             freed: VectorTime::zero(nodes),
+            moves: 0,
         }
     }
 

@@ -38,7 +38,7 @@ pub(super) fn apply(
         }
         Call::Arrive { barrier, count } => {
             let (grants, wishes) = kept.arrive(barrier, count, asker(), wishes)?;
-            moves = moves::granted(wishes, &grants.1, known);
+            moves = kept.admit(moves::granted(wishes, &grants.1, known));
             grants
         }
         Call::Set { flag } => kept.set(flag, time),
