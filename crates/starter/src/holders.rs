@@ -20,7 +20,7 @@ pub struct Holder {
     pub pid: Pid,
     /// Process group, which is the pid of its rank unless it has another of its own.
     pub group: i32,
-    /// Whether it reads a pipe of another process: it is one of a pipeline. A shell that has just forked it
+    /// Whether it reads a pipe into which others write: it is one of a pipeline. A shell that has just forked it
     /// may not have made that its standard input yet.
     pub is_filter: bool,
     /// Work of the process, in ticks.
@@ -38,7 +38,12 @@ pub fn find(streams: &Streams, inputs: &Inputs) -> Vec<Holder> {
         let holds = links.iter().any(|(_, link)| outputs.contains(link));
         let is_read = |(number, link): &(u32, String)| {
             let is_pipe = link.starts_with("pipe:") && !own_inputs.contains(link);
-            is_pipe && (*number == 0 || *number > 2 && is_for_reading(pid, *number))
+            // Many a program has a pipe to wake itself.
+            let is_own = |(other, of_other): &(u32, String)| {
+                other != number && of_other == link && !is_for_reading(pid, *other)
+            };
+            let is_of_others = || is_for_reading(pid, *number) && !links.iter().any(is_own);
+            is_pipe && (*number == 0 || *number > 2 && is_of_others())
         };
         let is_filter = holds && links.iter().any(is_read);
         holds.then_some(Holder { pid, group: stat.group, is_filter, worked: stat.worked })
