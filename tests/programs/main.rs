@@ -305,6 +305,7 @@ fn bench_programs_compile_without_a_warning() {
         let name = source.file_name().and_then(|name| name.to_str()).expect("a name");
         let (wrapper, more): (&str, &[&str]) = match name {
             "waiting.c" => ("oshcc", &["-ltutti", "-lpthread"]),
+            "shmem_calls.c" => ("oshcc", &[]),
             "dse.c" | "native.c" | "pages.c" => ("mpicc", &["-ltutti"]),
             "cg.c" => ("mpicc", &["-ltutti", "-lm", "-fopenmp"]),
             name if name.ends_with(".c") => ("mpicc", &["-lm", "-fopenmp"]),
