@@ -26,6 +26,9 @@ const HEAD_BYTES: usize = 16;
 /// From a connection to the listener until libpmix has accepted it, at most; then another one is made.
 const TAKEN_MAX: Duration = Duration::from_secs(1);
 
+/// Pause where there is no connection to be had to the listener.
+const RETRY: Duration = Duration::from_millis(20);
+
 static KEPT: Mutex<Kept> = Mutex::new(Kept { silent: Vec::new(), call: None, watch: None });
 /// Notified when a call has been taken.
 static TAKEN: Condvar = Condvar::new();
@@ -146,8 +149,10 @@ fn watch(event: &OwnedFd, listener: SocketAddr) {
             }
         }
         drop(silent);
-        if is_any_there {
-            let _ = call(listener);
+        if is_any_there && call(listener).is_err() {
+            // What is there stays readable.
+            kept().call = None;
+            std::thread::sleep(RETRY);
         }
     }
 }

@@ -494,7 +494,8 @@ fn queue_file_of_which_little_is_in_force_is_written_anew() {
     let filing = Filing::start(opened, sync, move |job, result| drop(done.0.send((job, result)))).unwrap();
     let put = |job, bytes: usize| {
         let mut queued = queued(true);
-        queued.launch.environment = [("LONG".into(), "x".repeat(bytes).into())].into_iter().collect();
+        queued.launch.environment =
+            [("LONG".into(), "x".repeat(bytes).as_str().into())].into_iter().collect();
         filing.put(JobId(job), queued);
         assert_eq!(done.1.recv().unwrap(), (JobId(job), Ok(())));
     };
