@@ -131,7 +131,7 @@ pub unsafe fn read(process: Process, from: u64, to: *mut u8, bytes: usize) -> io
         // SAFETY: the detour has room for so many bytes; `to` by our contract.
         unsafe {
             let copied = call(libc::process_vm_readv, process, from, detour, bytes.min(DETOUR_BYTES))?;
-            // As of the kernel's own copy, also for memory of a GPU's: this processor's ends the process there.
+            // As of the kernel's own copy, also for memory of a GPU's: this one would end the process.
             own::check_bytes(to, copied, Access::Write)?;
             std::ptr::copy_nonoverlapping(detour, to, copied);
             Ok(copied)

@@ -214,8 +214,8 @@ fn say(address: Option<usize>, access: Option<Access>, signal: c_int) {
     }
 }
 
-/// A call, for people. Functions of OpenSHMEM for types of one size may be one function, which any of their names
-/// is found for: the type is left out, as in the standard's text.
+/// A call, for people. Functions of OpenSHMEM for types of one size may be one function, for which any of
+/// their names is found: the type is left out, as in the standard's text.
 struct Called<'a>(&'a str);
 
 /// Types in names of functions of OpenSHMEM.

@@ -20,8 +20,8 @@ pub struct Holder {
     pub pid: Pid,
     /// Process group, which is the pid of its rank unless it has another of its own.
     pub group: i32,
-    /// Whether it reads a pipe into which others write: it is one of a pipeline. A shell that has just forked it
-    /// may not have made that its standard input yet.
+    /// Whether it reads a pipe into which others write: it is one of a pipeline. A shell that has just forked
+    /// it may not have made that its standard input yet.
     pub is_filter: bool,
     /// Work of the process, in ticks.
     pub worked: u64,

@@ -125,7 +125,7 @@ pub struct Kept {
 const MOVES_MAX: usize = 8192;
 
 impl Kept {
-    /// Those of the moves that there is room for.
+    /// Admits as many of the moves as there is room for.
     pub fn admit(&mut self, mut moves: Vec<Move>) -> Vec<Move> {
         moves.truncate(MOVES_MAX - self.moves);
         self.moves += moves.len();

@@ -16,8 +16,8 @@
 //! disk. A file without a record in force is removed: at once, or, if it is the one that takes more records,
 //! when none have come for a while. Of two records of a job the later one counts: a daemon that is stopped
 //! before the earlier one has lost its force leaves both. Where little of a group is in force that is written
-//! anew, behind later records: one job does not keep what many others have left. A piece of a line at the end is one that was being
-//! written when its daemon or the machine was stopped; nobody appends to it.
+//! anew, behind later records: one job does not keep what many others have left. A piece of a line at the end
+//! is one that was being written when its daemon or the machine was stopped; nobody appends to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -390,8 +390,8 @@ impl Groups {
         })
     }
 
-    /// What of a closed group is in force, to be written anew, if that is a small part of it: where each is,
-    /// and the record.
+    /// Records in force of a closed group, to be written anew, if they are a small part of it; where each is
+    /// stands in front.
     pub(super) fn sparse(&mut self, group: u64) -> Vec<(u64, JobId, Queued)> {
         let path = self.file(group);
         let found = std::fs::read(&path).map(|text| find(&text, &path)).unwrap_or_default();
