@@ -10,6 +10,8 @@ use crate::output::{Streams, link_of_pipe};
 use tutti_os::descendants;
 use tutti_os::stat::Stat;
 
+/// A child of a shell has arranged its descriptors by then, in clock ticks.
+const GROWN_TICKS: u64 = 100;
 /// Descendants that are looked at.
 const PROCESSES_MAX: usize = 1 << 14;
 
@@ -35,12 +37,14 @@ pub fn find(streams: &Streams, inputs: &Inputs) -> Vec<Holder> {
     let holder = |pid: Pid| {
         let stat = Stat::of(pid).filter(|stat| !stat.is_dead())?;
         let links = links(pid);
+        let is_grown = now_ticks() > stat.since + GROWN_TICKS;
         let holds = links.iter().any(|(_, link)| outputs.contains(link));
         let is_read = |(number, link): &(u32, String)| {
             let is_pipe = link.starts_with("pipe:") && !own_inputs.contains(link);
-            // Many a program has a pipe to wake itself.
+            // Many a program has a pipe to wake itself. A child that a shell has just forked has both ends of
+            // the next pipeline's.
             let is_own = |(other, of_other): &(u32, String)| {
-                other != number && of_other == link && !is_for_reading(pid, *other)
+                is_grown && other != number && of_other == link && !is_for_reading(pid, *other)
             };
             let is_of_others = || is_for_reading(pid, *number) && !links.iter().any(is_own);
             is_pipe && (*number == 0 || *number > 2 && is_of_others())
@@ -49,6 +53,13 @@ pub fn find(streams: &Streams, inputs: &Inputs) -> Vec<Holder> {
         holds.then_some(Holder { pid, group: stat.group, is_filter, worked: stat.worked })
     };
     all.into_iter().filter_map(holder).collect()
+}
+
+/// Clock ticks since boot.
+fn now_ticks() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let ticks = rustix::param::clock_ticks_per_second();
+    now.tv_sec as u64 * ticks + now.tv_nsec as u64 * ticks / 1_000_000_000
 }
 
 /// Names of the holders, for people; of many the first.

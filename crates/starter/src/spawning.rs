@@ -47,6 +47,8 @@ pub struct Later {
     pub job: Option<Job>,
     /// The numbers that are in use.
     pub allocation: Option<Allocation>,
+    /// Orders that have come before the ranks of this node have started, with their numbers.
+    early: Vec<(u32, Vec<u8>)>,
     /// Number of the last order that was begun.
     pub begun: u32,
     /// Asks of ranks of this node that have no order yet; the first one is on its way to the hub.
@@ -59,6 +61,26 @@ pub struct Later {
     pub waiting: VecDeque<Waiting>,
     /// The order as of which the hub knows that no rank is left here.
     pub empty: Option<u32>,
+}
+
+/// Orders that wait for the start of this node's ranks, at most.
+const EARLY_MAX: usize = 64;
+
+impl Later {
+    /// Keeps an order for the start of this node's ranks, as those of another node ask as soon as they run;
+    /// false: they have started.
+    pub fn keep_early(&mut self, order: u32, payload: &[u8]) -> bool {
+        let is_early = self.allocation.is_none() && self.early.len() < EARLY_MAX;
+        if is_early {
+            self.early.push((order, payload.to_vec()));
+        }
+        is_early
+    }
+
+    /// The orders that were kept, when the ranks have started.
+    pub fn take_early(&mut self) -> Vec<(u32, Vec<u8>)> {
+        std::mem::take(&mut self.early)
+    }
 }
 
 /// An Ask, and when it is refused if there is no room until then.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tutti_protocol::batch::NAME_CHARS_MAX;
 use tutti_protocol::end::Ending;
 use tutti_protocol::users::{Change, Suspended};
 use tutti_protocol::wire::Reached;
@@ -64,7 +65,9 @@ pub struct Amended(Change);
 impl Amended {
     /// Takes what a change names; the rest stays.
     pub fn add(&mut self, change: &Change) {
-        let Change { time_ms, weight, name, begin_ms, detached } = change.clone();
+        let Change { time_ms, weight, begin_ms, detached, .. } = *change;
+        // As long as the name of a job can be.
+        let name = change.name.as_ref().map(|name| name.chars().take(NAME_CHARS_MAX).collect());
         let known = &mut self.0;
         (known.time_ms, known.weight) = (time_ms.or(known.time_ms), weight.or(known.weight));
         (known.name, known.begin_ms) = (name.or(known.name.take()), begin_ms.or(known.begin_ms));

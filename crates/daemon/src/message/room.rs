@@ -3,7 +3,7 @@
 use tutti_protocol::output::Output;
 use tutti_protocol::pmi::share_bytes;
 use tutti_protocol::users::programs_bytes;
-use tutti_protocol::wire::{Ended, Program, Text};
+use tutti_protocol::wire::Ended;
 use tutti_snapshot::VIEWS_BYTES_MAX;
 
 use super::launch::Launch;
@@ -46,16 +46,9 @@ const RANKS_MAX: u64 = 4096;
 const LATER_RANKS_MAX: u64 = 512;
 
 impl Launch {
-    /// How long it is in a message, about: its arguments and variables, which a user may make as long as he
-    /// likes.
+    /// How long it is in a message, about: with all that a user may make as long as he likes.
     pub(crate) fn bytes(&self) -> usize {
-        let pair = |(name, value): &(Text, Text)| name.as_bytes().len() + value.as_bytes().len();
-        let program = |program: &Program| {
-            let arguments: usize = program.arguments.iter().map(|argument| argument.as_bytes().len()).sum();
-            arguments + program.variables.iter().map(pair).sum::<usize>()
-        };
-        let programs: usize = self.job.programs.iter().map(program).sum();
-        programs + self.environment.bytes() + self.groups.len() * GROUP_BYTES + SESSION_BYTES
+        self.said_bytes() + self.environment.bytes() + self.groups.len() * GROUP_BYTES + SESSION_BYTES
     }
 
     /// Bytes that the order takes in memory beside its environment, about.

@@ -165,7 +165,14 @@ impl Desk {
             } else {
                 drop(stack);
             }
-            (0..changed).for_each(|_| self.settle(&sync));
+            for _ in 0..changed {
+                self.settle(&sync);
+                // Who submits is not to wait for all of them.
+                let stack = self.stack();
+                if stack.over || !stack.waiting.is_empty() {
+                    break;
+                }
+            }
             *settled = Instant::now();
         }
     }
@@ -175,7 +182,7 @@ impl Desk {
         let next = self.stack().groups.settle();
         let settled = match next {
             Some(Settle::Sync(path)) => File::open(path).and_then(|file| sync(&file)),
-            Some(Settle::Gather(group)) => self.gather(group, sync),
+            Some(Settle::Gather(group, path)) => self.gather(group, &path, sync),
             None => Ok(()),
         };
         if let Err(error) = settled {
@@ -185,15 +192,19 @@ impl Desk {
     }
 
     /// Writes anew what is in force of a group, if that is little of it. The record of a job that goes
-    /// meanwhile gets no force; until the new ones are on the disk the old ones have theirs.
-    fn gather(&self, group: u64, sync: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
-        let records = self.stack().groups.sparse(group);
-        if records.is_empty() {
-            return Ok(());
-        }
-        let gathered = self.try_gather(group, &records, sync);
+    /// meanwhile gets no force; until the new ones are on the disk the old ones have theirs. Losses of force
+    /// are brought to the disk by the old file, or by the folder, which has it no longer.
+    fn gather(&self, group: u64, path: &Path, sync: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
+        let old = File::open(path)?;
+        let records = groups::sparse(path)?;
+        let gathered = if records.is_empty() { Ok(()) } else { self.try_gather(group, &records, &sync) };
         if gathered.is_err() {
             self.stack().groups.give_up();
+        }
+        if records.is_empty() || gathered.is_err() {
+            sync(&old)?
+        } else {
+            sync(&File::open(&self.folder)?)?
         }
         gathered
     }

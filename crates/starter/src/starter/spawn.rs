@@ -48,6 +48,9 @@ impl Starter {
         });
         self.later.allocation = Some(Allocation::new(&job, later));
         self.later.job = Some(job);
+        for (order, payload) in self.later.take_early() {
+            self.handle_spawn(order, &payload);
+        }
     }
 
     /// A rank asks for more.

@@ -21,7 +21,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufRead, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -87,21 +87,13 @@ struct Open {
     shared: Shared,
 }
 
-/// A group that takes no more records.
-#[derive(Debug)]
-struct Closed {
-    bytes: u64,
-    /// How many of its records were in force when it was last [gathered](Groups::sparse) from.
-    looked_at: usize,
-}
-
 /// Step for which there is time when no records have come for a while.
 #[derive(Debug)]
 pub(super) enum Settle {
     /// The group is to be brought to the disk, for nobody waits for it.
     Sync(PathBuf),
     /// Few of the group's records may be in force, which are to be written anew.
-    Gather(u64),
+    Gather(u64, PathBuf),
 }
 
 /// Record in force.
@@ -110,18 +102,60 @@ struct Found {
     at: u64,
     /// None: it is not understood.
     record: Option<(JobId, Queued)>,
-    /// With its line's end.
-    bytes: u64,
-    /// Where its environment is, and the bytes of that.
-    environment: Option<(u64, u64)>,
+}
+
+/// Records in force of a group that takes no more, to be written anew, if they are a small part of it; where
+/// each is stands in front. Nothing else of the file is held in memory.
+pub(super) fn sparse(path: &Path) -> io::Result<Vec<(u64, JobId, Queued)>> {
+    let mut file = io::BufReader::new(File::open(path)?);
+    let (mut at, mut live, mut line) = (0, 0, Vec::new());
+    let (mut lengths, mut records) = (BTreeMap::new(), Vec::new());
+    while let Some(&first) = file.fill_buf()?.first() {
+        let bytes = if first == VOID || first == ENVIRONMENT {
+            file.skip_until(b'\n')? as u64
+        } else {
+            line.clear();
+            file.read_until(b'\n', &mut line)? as u64
+        };
+        if first == ENVIRONMENT {
+            lengths.insert(at, bytes);
+        } else if first != VOID
+            && let Ok((job, record)) = serde_json::from_slice::<(JobId, Queued)>(&line)
+        {
+            live += bytes;
+            records.push((at, job, record));
+        }
+        at += bytes;
+    }
+    let places: BTreeSet<u64> = records.iter().filter_map(|(_, _, record)| record.environment_at).collect();
+    live += places.iter().filter_map(|place| lengths.get(place)).sum::<u64>();
+    if live > at / SPARSE_PART {
+        return Ok(Vec::new());
+    }
+    let mut environments = BTreeMap::new();
+    for place in places {
+        file.seek(io::SeekFrom::Start(place))?;
+        line.clear();
+        file.read_until(b'\n', &mut line)?;
+        let text = line.strip_prefix(&[ENVIRONMENT]).unwrap_or_default();
+        environments.insert(place, serde_json::from_slice::<Environment>(text)?);
+    }
+    let is_known = |place: u64| environments.contains_key(&place);
+    records.retain(|(_, _, record)| record.environment_at.is_none_or(is_known));
+    for (_, _, record) in &mut records {
+        if let Some(environment) = record.environment_at.take().and_then(|place| environments.get(&place)) {
+            record.launch.environment = environment.clone();
+        }
+    }
+    Ok(records)
 }
 
 /// The records in force of a group.
 fn find(text: &[u8], path: &Path) -> Vec<Found> {
     let (mut next, mut found, mut environments) = (0, Vec::new(), BTreeMap::new());
     for line in text.split_inclusive(|byte| *byte == b'\n') {
-        let (at, bytes) = (next, line.len() as u64);
-        next += bytes;
+        let at = next;
+        next += line.len() as u64;
         if line.first() == Some(&VOID) || line.last() != Some(&b'\n') {
             continue;
         }
@@ -130,22 +164,20 @@ fn find(text: &[u8], path: &Path) -> Vec<Found> {
         };
         if let Some(line) = line.strip_prefix(&[ENVIRONMENT]) {
             match serde_json::from_slice::<Environment>(line) {
-                Ok(environment) => drop(environments.insert(at, (environment, bytes))),
+                Ok(environment) => drop(environments.insert(at, environment)),
                 Err(error) => complain(&error),
             }
             continue;
         }
-        let mut one = Found { at, record: None, bytes, environment: None };
+        let mut one = Found { at, record: None };
         match serde_json::from_slice::<(JobId, Queued)>(line) {
-            Ok((job, mut record)) => match record.environment_at.take().map(|at| (at, environments.get(&at)))
-            {
+            Ok((job, mut record)) => match record.environment_at.take().map(|at| environments.get(&at)) {
                 None => one.record = Some((job, record)),
-                Some((at, Some((environment, bytes)))) => {
+                Some(Some(environment)) => {
                     record.launch.environment = environment.clone();
-                    one.environment = Some((at, *bytes));
                     one.record = Some((job, record));
                 }
-                Some((_, None)) => complain(&"its environment is not there"),
+                Some(None) => complain(&"its environment is not there"),
             },
             Err(error) => complain(&error),
         }
@@ -163,8 +195,8 @@ pub(super) struct Groups {
     fresh: BTreeMap<JobId, Place>,
     /// How many records of each group are in force.
     in_force: BTreeMap<u64, usize>,
-    /// Groups that take no more.
-    closed: BTreeMap<u64, Closed>,
+    /// Bytes of groups that take no more.
+    closed: BTreeMap<u64, u64>,
     open: Option<Open>,
     next: u64,
     /// Groups of which records have lost their force since they were brought to the disk.
@@ -237,7 +269,7 @@ impl Groups {
             tracing::error!("{} is not read: {error}", path.display());
         });
         let text = text.unwrap_or_default();
-        for Found { at, record, .. } in find(&text, &path) {
+        for Found { at, record } in find(&text, &path) {
             *self.in_force.entry(group).or_default() += 1;
             if let Some((job, record)) = record {
                 queued.insert(job, record);
@@ -245,7 +277,8 @@ impl Groups {
             }
         }
         if self.in_force.contains_key(&group) {
-            self.closed.insert(group, Closed { bytes: text.len() as u64, looked_at: usize::MAX });
+            self.closed.insert(group, text.len() as u64);
+            self.changed.insert(group);
         } else {
             let _ = std::fs::remove_file(path);
         }
@@ -333,7 +366,7 @@ impl Groups {
             self.changed.remove(&open.group);
             let _ = std::fs::remove_file(self.file(open.group));
         } else {
-            self.closed.insert(open.group, Closed { bytes: open.bytes, looked_at: usize::MAX });
+            self.closed.insert(open.group, open.bytes);
             // It may be sparse by now.
             self.changed.insert(open.group);
         }
@@ -381,30 +414,11 @@ impl Groups {
             self.close();
             return None;
         };
-        let is_sparse = |closed: &Closed| {
-            closed.bytes > SPARSE_BYTES * *in_force as u64 && *in_force <= closed.looked_at / 2
-        };
+        let is_sparse = |bytes: &u64| *bytes > SPARSE_BYTES * *in_force as u64;
         Some(match self.closed.get(&group).is_some_and(is_sparse) {
-            true => Settle::Gather(group),
+            true => Settle::Gather(group, self.file(group)),
             false => Settle::Sync(self.file(group)),
         })
-    }
-
-    /// Records in force of a closed group, to be written anew, if they are a small part of it; where each is
-    /// stands in front.
-    pub(super) fn sparse(&mut self, group: u64) -> Vec<(u64, JobId, Queued)> {
-        let path = self.file(group);
-        let found = std::fs::read(&path).map(|text| find(&text, &path)).unwrap_or_default();
-        let environments: BTreeMap<u64, u64> = found.iter().filter_map(|one| one.environment).collect();
-        let live = found.iter().map(|one| one.bytes).chain(environments.into_values()).sum::<u64>();
-        let Some(closed) = self.closed.get_mut(&group) else { return Vec::new() };
-        closed.looked_at = self.in_force.get(&group).copied().unwrap_or(0);
-        if live > closed.bytes / SPARSE_PART {
-            return Vec::new();
-        }
-        let records =
-            found.into_iter().filter_map(|one| one.record.map(|(job, record)| (one.at, job, record)));
-        records.filter(|(at, job, _)| self.is_at(*job, group, *at)).collect()
     }
 
     /// Whether the record of a job is still this one.

@@ -17,6 +17,9 @@ use super::programs::{Hosts, programs_of};
 impl Starter {
     /// The hub's order: ranks of a node, perhaps of this one, are to be started.
     pub(in crate::starter) fn handle_spawn(&mut self, order: u32, payload: &[u8]) {
+        if self.later.keep_early(order, payload) {
+            return;
+        }
         if order != self.later.begun + 1 {
             // A daemon may say it again.
             return;
