@@ -213,7 +213,7 @@ impl<M: FlowMemory> Flow<M> {
         self.timers.owe_bulk_ack(now_ns, config);
     }
 
-    /// All timers begin anew: the rank was frozen, or its clock jumped.
+    /// Begins all timers anew: the rank was frozen, or its clock jumped.
     pub(crate) fn rearm(&mut self, now_ns: u64, config: &Config) {
         self.tx.timed = None;
         self.bulk.forget_timed();

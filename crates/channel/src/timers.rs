@@ -117,10 +117,10 @@ impl Timers {
         };
     }
 
-    /// All begin anew: the rank was frozen, or its clock jumped. The question about an answer is put off only
-    /// if it is due by now, by what a switch may take at most, and by half as much at each thaw that follows
-    /// without progress: slices may be shorter than a round trip on crowded cores, and what is lost would
-    /// never be asked for.
+    /// Begins all anew: the rank was frozen, or its clock jumped. The question about an answer is put off
+    /// only if it is due by now, by what a switch may take at most, and by half as much at each thaw that
+    /// follows without progress: slices may be shorter than a round trip on crowded cores, and what is lost
+    /// would never be asked for.
     pub(crate) fn rearm(&mut self, now_ns: u64, wait: Wait, rtt_ns: u64, config: &Config) {
         for at in [&mut self.ack_at, &mut self.bulk_ack_at] {
             if *at != NEVER {

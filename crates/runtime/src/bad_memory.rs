@@ -528,7 +528,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_that_copy_are_told_from_those_that_allocate() {
+    fn functions_that_copy_differ_from_those_that_allocate() {
         assert!([c"memcpy", c"__memmove_avx_unaligned", c"strlen", c"wmemset"].into_iter().all(copies));
         assert!([c"malloc", c"free", c"realloc", c"write", c""].into_iter().all(|name| !copies(name)));
     }

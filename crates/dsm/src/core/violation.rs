@@ -28,7 +28,7 @@ pub enum Violation {
     /// UNLOCK by a rank that does not hold it.
     #[error("rank {node} gives back lock {lock}, which {}", match .holder { Some(holder) => format!("rank {holder} holds"), None => "is free".to_owned() })]
     NotHeld {
-        /// Which lock.
+        /// Number of the lock.
         lock: u64,
         /// The rank that gave it back.
         node: usize,
@@ -38,7 +38,7 @@ pub enum Violation {
     /// The same, as that rank itself knows it.
     #[error("rank {node} gives back lock {lock}, which it does not hold")]
     NotOwn {
-        /// Which lock.
+        /// Number of the lock.
         lock: u64,
         /// The rank that gave it back.
         node: usize,
@@ -46,7 +46,7 @@ pub enum Violation {
     /// UNLOCK by a rank where no rank of its node holds it.
     #[error("rank {node} gives back lock {lock}, which no rank of its node holds")]
     NotHeldHere {
-        /// Which lock.
+        /// Number of the lock.
         lock: u64,
         /// The rank that gave it back.
         node: usize,

@@ -1,6 +1,6 @@
 //! MPI chapter 3: sends, blocking and nonblocking.
 //!
-//! What stands out of line gets its data arguments one by one, in registers: a value of three words would be
+//! Functions out of line get their data arguments one by one, in registers: a value of three words would be
 //! written to memory first, also by a call that needs none of it.
 
 use core::ffi::{CStr, c_int, c_void};

@@ -2,7 +2,7 @@
 
 /// Counts since Init (the paper's table 5).
 ///
-/// Those of a small message stand apart: counted side by side they would be put together in a register of
+/// Counters of a small message stand apart: counted side by side they would be put together in a register of
 /// vectors first, in more instructions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {

@@ -100,7 +100,7 @@ pub(super) enum Settle {
 #[derive(Debug)]
 struct Found {
     at: u64,
-    /// None: it is not understood.
+    /// Record; none: it is not understood.
     record: Option<(JobId, Queued)>,
 }
 
