@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::stat::Stat;
+use crate::stderr::escape_control;
 use crate::sys::kernel::shares_memory;
 
 /// How long a killed process may take to die (it may hang inside the kernel) before it is left alone.
@@ -119,8 +120,8 @@ fn with_descendants(mut found: Vec<Pid>, spared: Option<Pid>) -> Vec<Pid> {
 }
 
 /// Kills and reaps every descendant but the child `spared` and what is below it, until no other is left.
-/// `false` when one does not die.
-pub fn end_all(spared: Option<Pid>, mut kill: impl FnMut()) -> bool {
+/// Gives those that do not die.
+pub fn end_all(spared: Option<Pid>, mut kill: impl FnMut()) -> Vec<Pid> {
     let deadline = Instant::now() + DEATH_MAX;
     let any = || match spared {
         None => any(),
@@ -130,7 +131,9 @@ pub fn end_all(spared: Option<Pid>, mut kill: impl FnMut()) -> bool {
         kill();
         signal_all(spared, Signal::KILL);
         if Instant::now() > deadline {
-            return false;
+            let children = children_of(rustix::process::getpid());
+            let left = children.into_iter().filter(|child| Some(*child) != spared).collect();
+            return with_descendants(left, None);
         }
         reap_all();
         if any() {
@@ -138,7 +141,24 @@ pub fn end_all(spared: Option<Pid>, mut kill: impl FnMut()) -> bool {
         }
         reap_all();
     }
-    true
+    Vec::new()
+}
+
+/// Name and number of a process, for people.
+pub fn name(pid: Pid) -> String {
+    let pid = pid.as_raw_nonzero();
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    format!("{} (pid {pid})", escape_control(name.trim_end()))
+}
+
+/// The same of one that does not die: with the letter of its state, and the function of the kernel in which it
+/// waits, where the kernel tells that.
+pub fn name_with_state(pid: Pid) -> String {
+    let state = Stat::of(pid).map_or('?', |stat| char::from(stat.state));
+    let place = std::fs::read_to_string(format!("/proc/{}/wchan", pid.as_raw_nonzero())).unwrap_or_default();
+    let place = Some(escape_control(place.trim())).filter(|place| !place.is_empty() && place != "0");
+    let waits = place.map(|place| format!(", waits in {place}")).unwrap_or_default();
+    format!("{} in state {state}{waits}", name(pid))
 }
 
 /// Takes the status of every dead child.
@@ -205,6 +225,22 @@ mod tests {
         child.wait().unwrap();
         all.into_iter().for_each(|pid| kill_process(pid, Signal::KILL).unwrap());
         assert_eq!(some_of(pid, 5), Some(Vec::new()), "it is gone");
+    }
+
+    #[test]
+    fn process_is_named_with_its_state_and_its_place_in_the_kernel() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        while Stat::of(pid).is_none_or(|stat| stat.state != b'S') {
+            std::thread::yield_now();
+        }
+        let known = format!("sleep (pid {}) in state S", child.id());
+        let named = name_with_state(pid);
+        let place = named.strip_prefix(&known).unwrap_or_else(|| panic!("{named}"));
+        assert!(place.is_empty() || place.starts_with(", waits in "), "{named}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(name_with_state(pid).ends_with(" in state ?"));
     }
 
     #[test]

@@ -65,12 +65,8 @@ fn now_ticks() -> u64 {
 /// Names of the holders, for people; of many the first.
 pub fn names(holders: &[Holder]) -> String {
     const NAMED: usize = 3;
-    let name = |holder: &Holder| {
-        let pid = holder.pid.as_raw_nonzero();
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        format!("{} (pid {pid})", tutti_os::stderr::escape_control(name.trim_end()))
-    };
-    let mut text = holders.iter().take(NAMED).map(name).collect::<Vec<_>>().join(", ");
+    let names = holders.iter().take(NAMED).map(|holder| tutti_os::descendants::name(holder.pid));
+    let mut text = names.collect::<Vec<_>>().join(", ");
     if let Some(more) = holders.len().checked_sub(NAMED).filter(|more| *more > 0) {
         text += &format!(" and {more} more");
     }

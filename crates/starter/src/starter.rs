@@ -324,8 +324,12 @@ impl Starter {
                 parts.cgroup.iter().for_each(Cgroup::kill);
             };
             // Killed together with the ranks, or forgotten by them: either way nothing stays behind.
-            if !descendants::end_all(None, kill) {
-                self.report(&Report::Warning("a process of the job does not die; it is left behind".into()));
+            let left = descendants::end_all(None, kill);
+            if let Some(first) = left.first() {
+                let more = if left.len() > 1 { format!(" ({} in all)", left.len()) } else { String::new() };
+                let named = descendants::name_with_state(*first);
+                let text = format!("a process of the job does not die and is left behind: {named}{more}");
+                self.report(&Report::Warning(text));
             }
         }
         self.parts.cgroup = None;
