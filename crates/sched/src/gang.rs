@@ -231,7 +231,7 @@ impl NodeSwitch {
         self.mark_row();
         self.bind_moved();
         self.handle_early_orders(job);
-        if arrival == Arrival::Frozen && !self.jobs[at].in_row {
+        if arrival == Arrival::Frozen && !self.jobs[at].standing.is_in_row() {
             self.settle_frozen(now_ns, at);
         }
         self.apply(now_ns);
@@ -336,13 +336,9 @@ impl NodeSwitch {
     fn handle_asleep(&mut self, now_ns: u64, job: JobId, asleep: bool) {
         let Some(local) = self.find_mut(job) else { return };
         if asleep {
-            local.asleep_since_ns = local.asleep_since_ns.or(Some(now_ns));
-        } else {
-            local.asleep_since_ns = None;
-            local.idle_reported_in = None;
-            if std::mem::take(&mut local.idle_reported) {
-                self.actions.push_back(Action::Woken(job));
-            }
+            local.fall_asleep(now_ns);
+        } else if local.wake() {
+            self.actions.push_back(Action::Woken(job));
         }
     }
 
@@ -428,7 +424,8 @@ impl NodeSwitch {
     /// nobody copies it, and nobody has asked that it stand still.
     #[must_use]
     pub fn may_exempt(&self, job: JobId) -> bool {
-        let requested = self.find(job).is_none_or(|at| self.jobs[at].suspended || self.jobs[at].dying);
+        let requested =
+            self.find(job).is_none_or(|at| self.jobs[at].is_suspended() || self.jobs[at].is_dying());
         !requested && self.mode() == Mode::Overlapped && self.alone.is_none()
     }
 
@@ -443,19 +440,19 @@ impl NodeSwitch {
     #[must_use]
     pub fn may_assume_frozen(&self, job: JobId) -> bool {
         let Some(local) = self.find(job).map(|at| &self.jobs[at]) else { return false };
-        let comes = |other: &Local| other.in_row && !other.slots.is_disjoint(&local.slots);
+        let comes = |other: &Local| other.standing.is_in_row() && !other.slots.is_disjoint(&local.slots);
         self.may_exempt(job) && self.jobs.iter().any(comes)
     }
 
     /// True if some job has been told to freeze and has not.
     #[must_use]
     pub fn is_freezing(&self) -> bool {
-        self.jobs.iter().any(|local| local.freezing_since_ns().is_some() && !local.dying)
+        self.jobs.iter().any(|local| local.freezing_since_ns().is_some() && !local.is_dying())
     }
 
     /// True if some job is on its way to a stage of a switch.
     fn is_at_work(&self) -> bool {
-        self.is_freezing() || self.jobs.iter().any(|local| local.is_asked() && !local.dying)
+        self.is_freezing() || self.jobs.iter().any(|local| local.channels.are_asked() && !local.is_dying())
     }
 
     /// Where the job is, or would be.

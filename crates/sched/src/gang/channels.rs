@@ -10,36 +10,127 @@
 //! answer, say a starter that its user has stopped, costs others [`super::Timing::channel_ns`], once.
 
 use super::{Action, JobChange, NodeSwitch};
-use crate::gang::state::{Local, Question};
 use crate::message::{Mode, Stage};
-use crate::types::JobId;
+use crate::types::{Generation, JobId};
 
-impl Local {
-    /// Whether something is asked of its channels that has not been answered.
-    pub(super) fn is_asked(&self) -> bool {
-        self.question().testing || self.is_copied()
+/// Channels of a job: what is asked of them, which copies were ordered, and which begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Channels {
+    /// Whether there are none, since the job has no other node.
+    are_none: bool,
+    /// Whether they are being tested: FROZEN is not said before that is over.
+    is_tested: bool,
+    /// When an answer is not waited for any more.
+    until_ns: Option<u64>,
+    /// Whether the last question was not answered in time: nothing is asked until an answer comes.
+    is_silent: bool,
+    save: Copies,
+    restore: Copies,
+}
+
+/// Copies of one direction, by the generations of their orders.
+#[derive(Clone, Copy, Debug, Default)]
+struct Copies {
+    ordered: Option<Generation>,
+    begun: Option<Generation>,
+    under_way: Option<Generation>,
+}
+
+impl Copies {
+    fn order(&mut self, generation: Generation) {
+        self.ordered = self.ordered.max(Some(generation));
     }
 
-    /// Whether its channels are being copied or loaded.
-    pub(super) fn is_copied(&self) -> bool {
-        self.saving.is_some() || self.restoring.is_some()
+    /// Begins the one that is ordered; false if it was begun before.
+    fn begin(&mut self) -> bool {
+        let is_new = self.ordered > self.begun;
+        if is_new {
+            (self.begun, self.under_way) = (self.ordered, self.ordered);
+        }
+        is_new
+    }
+}
+
+impl Channels {
+    /// Channels of which nothing was asked yet.
+    pub(super) fn new(are_none: bool) -> Self {
+        let (save, restore) = (Copies::default(), Copies::default());
+        Channels { are_none, is_tested: false, until_ns: None, is_silent: false, save, restore }
     }
 
-    /// Notes that something is about to be asked of its channels; false if nothing is.
-    fn begin_question(&mut self, now_ns: u64, patience_ns: u64) -> bool {
-        let is_asked = !self.is_only_here() && !self.question().silent && patience_ns > 0;
+    /// Whether something is asked of them that has not been answered.
+    pub(super) fn are_asked(&self) -> bool {
+        self.is_tested || self.are_copied()
+    }
+
+    /// Whether they are being copied or loaded.
+    pub(super) fn are_copied(&self) -> bool {
+        self.save.under_way.is_some() || self.restore.under_way.is_some()
+    }
+
+    /// Whether they are being tested.
+    pub(super) fn are_tested(&self) -> bool {
+        self.is_tested
+    }
+
+    /// When an answer is not waited for any more.
+    pub(super) fn waits_until_ns(&self) -> Option<u64> {
+        self.until_ns
+    }
+
+    /// Notes a SAVE.
+    pub(super) fn order_save(&mut self, generation: Generation) {
+        self.save.order(generation);
+    }
+
+    /// Notes a RESTORE.
+    pub(super) fn order_restore(&mut self, generation: Generation) {
+        self.restore.order(generation);
+    }
+
+    /// Ends what is asked: the job goes on.
+    pub(super) fn end_question(&mut self) {
+        (self.is_tested, self.until_ns) = (false, None);
+    }
+
+    /// Begins a test; false if nothing is asked.
+    fn begin_test(&mut self, now_ns: u64, patience_ns: u64) -> bool {
+        let begins = self.ask(now_ns, patience_ns);
+        self.is_tested |= begins;
+        begins
+    }
+
+    /// Begins the copies that are ordered: whether they are saved, and whether restored.
+    fn begin_copies(&mut self, generation: Generation) -> (bool, bool) {
+        let saves = self.save.begin();
+        let restores = self.restore.ordered == Some(generation) && self.restore.begin();
+        (saves, restores)
+    }
+
+    /// Notes that something is about to be asked; false if nothing is.
+    fn ask(&mut self, now_ns: u64, patience_ns: u64) -> bool {
+        let is_asked = !self.are_none && !self.is_silent && patience_ns > 0;
         if is_asked {
-            self.question_mut().until_ns = Some(now_ns + patience_ns);
+            self.until_ns = Some(now_ns + patience_ns);
         }
         is_asked
     }
 
     /// Notes an answer.
-    fn end_question(&mut self) {
-        self.question_mut().silent = false;
-        if !self.is_asked() {
-            self.question_mut().until_ns = None;
+    fn take_answer(&mut self) {
+        self.is_silent = false;
+        if !self.are_asked() {
+            self.until_ns = None;
         }
+    }
+
+    /// Gives up what has not been answered in time; false if there is nothing.
+    fn give_up(&mut self, now_ns: u64) -> bool {
+        let is_late = self.until_ns.is_some_and(|until_ns| now_ns >= until_ns);
+        if is_late {
+            (self.until_ns, self.is_silent) = (None, true);
+        }
+        is_late
     }
 }
 
@@ -48,8 +139,7 @@ impl NodeSwitch {
     pub(super) fn settle_frozen(&mut self, now_ns: u64, at: usize) {
         let is_strict = self.mode() == Mode::Strict;
         let local = &mut self.jobs[at];
-        if is_strict && local.begin_question(now_ns, self.timing.channel_ns) {
-            local.question_mut().testing = true;
+        if is_strict && local.channels.begin_test(now_ns, self.timing.channel_ns) {
             self.actions.push_back(Action::TestSteady(local.job));
         }
         self.report_frozen(at);
@@ -63,26 +153,26 @@ impl NodeSwitch {
             JobChange::Saved => self.end_save(at),
             _ => self.end_restore(at),
         }
-        self.jobs[at].end_question();
+        self.jobs[at].channels.take_answer();
         self.apply(now_ns);
     }
 
     fn end_test(&mut self, at: usize) {
-        if std::mem::take(&mut self.jobs[at].question_mut().testing) {
+        if std::mem::take(&mut self.jobs[at].channels.is_tested) {
             self.report_frozen(at);
         }
     }
 
     fn end_save(&mut self, at: usize) {
         let local = &mut self.jobs[at];
-        if let Some(generation) = local.saving.take() {
+        if let Some(generation) = local.channels.save.under_way.take() {
             self.actions.push_back(Action::Reached(local.job, Stage::Saved, generation));
         }
     }
 
     fn end_restore(&mut self, at: usize) {
         let local = &mut self.jobs[at];
-        if let Some(generation) = local.restoring.take() {
+        if let Some(generation) = local.channels.restore.under_way.take() {
             self.actions.push_back(Action::Reached(local.job, Stage::Restored, generation));
         }
     }
@@ -93,23 +183,16 @@ impl NodeSwitch {
         let (generation, patience_ns) = (self.generation(), self.timing.channel_ns);
         for at in 0..self.jobs.len() {
             let local = &mut self.jobs[at];
-            if !local.is_frozen() || local.dying || local.question().testing {
+            if !local.is_frozen() || local.is_dying() || local.channels.is_tested {
                 continue;
             }
-            let saves = local.save > local.saved;
-            if saves {
-                (local.saved, local.saving) = (local.save, local.save);
-            }
-            let restores = local.restore > local.restored && local.restore == Some(generation);
-            if restores {
-                (local.restored, local.restoring) = (local.restore, local.restore);
-            }
-            if (saves || restores) && local.question().silent {
+            let (saves, restores) = local.channels.begin_copies(generation);
+            if (saves || restores) && local.channels.is_silent {
                 self.actions.push_back(Action::Unanswered(local.job));
                 self.end_save(at);
                 self.end_restore(at);
             } else if saves || restores {
-                local.begin_question(now_ns, patience_ns);
+                local.channels.ask(now_ns, patience_ns);
                 let copies = [
                     saves.then_some(Action::Save(local.job)),
                     restores.then_some(Action::Restore(local.job)),
@@ -123,10 +206,9 @@ impl NodeSwitch {
     pub(super) fn check_unanswered(&mut self, now_ns: u64) {
         for at in 0..self.jobs.len() {
             let local = &mut self.jobs[at];
-            if local.dying || local.question().until_ns.is_none_or(|until_ns| now_ns < until_ns) {
+            if local.is_dying() || !local.channels.give_up(now_ns) {
                 continue;
             }
-            *local.question_mut() = Question { until_ns: None, silent: true, ..*local.question() };
             self.actions.push_back(Action::Unanswered(local.job));
             self.end_test(at);
             self.end_save(at);

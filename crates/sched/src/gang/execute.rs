@@ -34,19 +34,12 @@ impl NodeSwitch {
             self.early.handle_switch(&switch, plan, skipped);
         }
         self.bind_moved();
-        for local in &mut self.jobs {
-            local.was_in_row = local.in_row;
-        }
-        self.mark_row();
-        for local in &mut self.jobs {
-            // Who ran through what this node has not heard may have been off meanwhile.
-            if local.in_row && (!local.was_in_row || skipped) {
-                local.entered = switch.generation;
-            }
-        }
         for at in 0..self.jobs.len() {
-            let local = &self.jobs[at];
-            if local.is_frozen() && !local.in_row && (local.was_in_row || skipped) {
+            let plan = self.plans.iter().find(|plan| plan.version == switch.version);
+            let local = &mut self.jobs[at];
+            let in_row = plan.map_or(local.standing.is_in_row(), |plan| plan.holds(switch.row, local.job));
+            let has_left = local.standing.change_row(in_row, switch.generation, skipped);
+            if has_left && local.is_frozen() {
                 self.report_frozen(at);
             }
         }
@@ -75,14 +68,14 @@ impl NodeSwitch {
         let Some(done) = self.done else { return };
         let Some(plan) = self.plans.iter().find(|plan| plan.version == done.version) else { return };
         for local in &mut self.jobs {
-            local.in_row = plan.holds(done.row, local.job);
+            local.standing.set_in_row(plan.holds(done.row, local.job));
         }
     }
 
     /// Freezes and thaws what is to be, as far as it may be by now.
     pub(super) fn apply(&mut self, now_ns: u64) {
         for at in 0..self.jobs.len() {
-            if self.jobs[at].is_thawed() && !self.wanted(at) && !self.jobs[at].dying {
+            if self.jobs[at].is_thawed() && !self.wanted(at) && !self.jobs[at].is_dying() {
                 self.jobs[at].freeze(now_ns, self.timing.stuck_ns);
                 self.actions.push_back(Action::Freeze(self.jobs[at].job));
             }
@@ -106,12 +99,15 @@ impl NodeSwitch {
     /// True if the job is to run now.
     pub(super) fn wanted(&self, at: usize) -> bool {
         let local = &self.jobs[at];
-        if local.dying || local.suspended {
+        if local.is_dying() || local.is_suspended() {
             return false;
         }
         match self.alone {
             // Strict: who runs although nobody has said RUN ran while the node was alone, or its daemon away.
-            None => local.in_row && (self.mode() == Mode::Overlapped || local.run >= Some(local.entered)),
+            None => {
+                let standing = &local.standing;
+                standing.is_in_row() && (self.mode() == Mode::Overlapped || standing.may_run())
+            }
             Some((_, turn)) => self.has_turn(at, turn),
         }
     }
@@ -121,16 +117,16 @@ impl NodeSwitch {
         let local = &self.jobs[at];
         // RUN may be repeated together with SAVE or RESTORE, after a change of the tree: nobody runs while
         // its channels are copied.
-        if local.is_copied() {
+        if local.channels.are_copied() {
             return false;
         }
         let strict = self.mode() == Mode::Strict && self.alone.is_none();
-        let others = (0..self.jobs.len()).filter(|other| *other != at && !self.jobs[*other].dying);
+        let others = (0..self.jobs.len()).filter(|other| *other != at && !self.jobs[*other].is_dying());
         let mut neighbours = others.filter(|other| !self.jobs[*other].slots.is_disjoint(&local.slots));
         neighbours.all(|other| {
             let neighbour = &self.jobs[other];
             // A job and its steps have the same slots, and run at once.
-            let is_mate = local.in_row && neighbour.in_row && self.wanted(other);
+            let is_mate = local.standing.is_in_row() && neighbour.standing.is_in_row() && self.wanted(other);
             is_mate || neighbour.is_frozen() || !strict && neighbour.freezing_since_ns().is_some()
         })
     }
@@ -138,7 +134,7 @@ impl NodeSwitch {
     /// The job is frozen: says so, in all the ways that somebody may wait for; FROZEN not before its channels
     /// are steady.
     pub(super) fn report_frozen(&mut self, at: usize) {
-        if !self.jobs[at].question().testing {
+        if !self.jobs[at].channels.are_tested() {
             self.actions.push_back(Action::Reached(self.jobs[at].job, Stage::Frozen, self.generation()));
         }
         self.report_suspended(at);
@@ -147,9 +143,8 @@ impl NodeSwitch {
     /// Reports a suspended job once its freezer has said frozen: whoever has suspended it waits for that.
     pub(super) fn report_suspended(&mut self, at: usize) {
         let local = &self.jobs[at];
-        if local.suspended && local.is_surely_frozen() {
-            let serial = Generation(local.serial);
-            self.actions.push_back(Action::Reached(local.job, Stage::Suspended, serial));
+        if let Some(serial) = local.suspended_by() {
+            self.actions.push_back(Action::Reached(local.job, Stage::Suspended, Generation(serial)));
         }
     }
 }

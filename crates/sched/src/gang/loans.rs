@@ -14,7 +14,6 @@
 //! - Strict switches, and a node that is alone, lend nothing: there others wait until who leaves is frozen.
 //! - Nobody lends what is on loan: a borrower is frozen, so no wish of its own can be had.
 
-use super::state::Local;
 use super::{Action, NodeSwitch};
 use crate::message::Mode;
 use crate::types::JobId;
@@ -90,7 +89,7 @@ impl NodeSwitch {
             // One whose own turn comes is thawed below, and is not stopped for that moment.
             let has_turn = self.wanted(at) && self.may_thaw(at);
             let goes_on = has_turn || is_wished && self.may_lend(lender, at);
-            if self.jobs[at].dying {
+            if self.jobs[at].is_dying() {
                 // Its end is on its way, and needs it to run.
                 self.jobs[at].forget_lender();
             } else if !goes_on {
@@ -124,14 +123,13 @@ impl NodeSwitch {
     fn may_lend(&self, lender: JobId, borrower: usize) -> bool {
         let Some(giver) = self.find(lender) else { return false };
         let (from, to) = (&self.jobs[giver], &self.jobs[borrower]);
-        let is_free = |local: &Local| local.saving.is_none() && local.restoring.is_none();
         let gives = from.is_thawed() && self.wanted(giver);
-        let takes = to.is_frozen() && !to.suspended && !to.dying && is_free(to);
+        let takes = to.is_frozen() && !to.is_suspended() && !to.is_dying() && !to.channels.are_copied();
         let mut others = (0..self.jobs.len()).filter(|other| *other != giver && *other != borrower);
         let is_in_the_way = |other: usize| {
             let local = &self.jobs[other];
             let runs = local.is_thawed() || local.lender().is_some() || self.wanted(other);
-            !local.dying && runs && !local.slots.is_disjoint(&to.slots)
+            !local.is_dying() && runs && !local.slots.is_disjoint(&to.slots)
         };
         let is_overlapped = self.mode() == Mode::Overlapped && self.alone.is_none();
         is_overlapped && gives && takes && !others.any(is_in_the_way)

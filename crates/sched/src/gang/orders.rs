@@ -69,11 +69,11 @@ impl NodeSwitch {
         let Some(at) = self.find(job) else { return self.early.keep(order.clone()) };
         let local = &mut self.jobs[at];
         match *order {
-            Order::Save(_, generation) => local.save = local.save.max(Some(generation)),
-            Order::Restore(_, generation) => local.restore = local.restore.max(Some(generation)),
-            Order::Run(_, generation) => local.run = local.run.max(Some(generation)),
+            Order::Save(_, generation) => local.channels.order_save(generation),
+            Order::Restore(_, generation) => local.channels.order_restore(generation),
+            Order::Run(_, generation) => local.standing.order_run(generation),
             Order::Kill(_) => {
-                if !std::mem::replace(&mut local.dying, true) {
+                if local.kill() {
                     self.actions.push_back(Action::Kill(job));
                 }
             }
@@ -88,10 +88,8 @@ impl NodeSwitch {
         while let Some(order) = self.early.take(job) {
             self.handle_job_order(job, &order);
         }
-        if let Some(local) = self.find_mut(job)
-            && let Some(run) = local.run
-        {
-            local.entered = local.entered.min(run);
+        if let Some(local) = self.find_mut(job) {
+            local.standing.enter_with_run();
         }
     }
 
@@ -105,12 +103,8 @@ impl NodeSwitch {
     }
 
     fn suspend(&mut self, at: usize, serial: u64, suspended: bool) {
-        let local = &mut self.jobs[at];
-        if serial <= local.serial {
-            return;
+        if self.jobs[at].suspend(serial, suspended) {
+            self.report_suspended(at);
         }
-        local.serial = serial;
-        local.suspended = suspended;
-        self.report_suspended(at);
     }
 }

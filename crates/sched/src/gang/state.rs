@@ -1,5 +1,6 @@
 //! One job on one node, and what time does to it.
 
+use super::channels::Channels;
 use super::{Action, Arrival, NodeSwitch};
 use crate::message::Stage;
 use crate::types::{Generation, JobId, Slots};
@@ -12,57 +13,89 @@ pub(super) struct Local {
     /// Whether this is the job's only node.
     only_here: bool,
     body: Body,
-    /// Whether the job stands in the row in force, and whether it stood in the one before.
-    pub(super) in_row: bool,
-    pub(super) was_in_row: bool,
-    /// Since which generation it stands in the row: strict, it waits for a RUN of this or a later one.
-    pub(super) entered: Generation,
-    pub(super) suspended: bool,
+    /// Its place in the row in force.
+    pub(super) standing: Standing,
+    suspended: bool,
     /// The number of the last suspend or resume.
-    pub(super) serial: u64,
-    pub(super) dying: bool,
-    /// The generations of the last SAVE, RESTORE and RUN; of the last save and restore that were begun; and
-    /// of those under way.
-    pub(super) save: Option<Generation>,
-    pub(super) restore: Option<Generation>,
-    pub(super) saved: Option<Generation>,
-    pub(super) saving: Option<Generation>,
-    pub(super) restored: Option<Generation>,
-    pub(super) restoring: Option<Generation>,
-    pub(super) run: Option<Generation>,
-    question: Question,
-    pub(super) asleep_since_ns: Option<u64>,
+    serial: u64,
+    dying: bool,
+    /// Its channels in a strict switch.
+    pub(super) channels: Channels,
+    sleep: Sleep,
     /// Whether the job counts as frozen since it sleeps: nothing keeps it from waking up.
     exempt: bool,
     /// Whether the job counts as frozen since it has been told to freeze; its freezer has not said so.
     assumed: bool,
     /// Job in whose turn this one runs; it counts as frozen meanwhile.
     lender: Option<JobId>,
-    /// IDLE has been said, in this stint, and is not taken back.
-    pub(super) idle_reported: bool,
-    pub(super) idle_reported_in: Option<u64>,
     stint: u64,
     stint_since_ns: u64,
     /// When it is named, if it is not frozen by then.
     stuck_at_ns: u64,
 }
 
-/// Question about the channels of a job.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Question {
-    /// Whether they are being tested: FROZEN is not said before that is over.
-    pub(super) testing: bool,
-    /// When an answer is not waited for any more.
-    pub(super) until_ns: Option<u64>,
-    /// Whether the last one was not answered in time: nothing is asked until an answer comes.
-    pub(super) silent: bool,
+/// Place of a job in the rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    /// Whether the job stands in the row in force, and whether it stood in the one before.
+    in_row: bool,
+    was_in_row: bool,
+    /// Since which generation it stands in the row: strict, it waits for a RUN of this or a later one.
+    entered: Generation,
+    /// The generation of the last RUN.
+    run: Option<Generation>,
 }
 
-impl Question {
-    /// Ends what is asked: the job goes on.
-    pub(super) fn end(&mut self) {
-        (self.testing, self.until_ns) = (false, None);
+impl Standing {
+    fn new(entered: Generation) -> Self {
+        Standing { in_row: false, was_in_row: false, entered, run: None }
     }
+
+    /// Whether the job stands in the row in force.
+    pub(super) fn is_in_row(&self) -> bool {
+        self.in_row
+    }
+
+    /// Notes whether the job stands in the row in force.
+    pub(super) fn set_in_row(&mut self, in_row: bool) {
+        self.in_row = in_row;
+    }
+
+    /// Notes the row of a switch; `skipped`: this node has not heard of all switches before. Gives whether
+    /// the job has left the row.
+    pub(super) fn change_row(&mut self, in_row: bool, generation: Generation, skipped: bool) -> bool {
+        (self.was_in_row, self.in_row) = (self.in_row, in_row);
+        // Who ran through what this node has not heard may have been off meanwhile.
+        let may_have_been_off = !self.was_in_row || skipped;
+        if self.in_row && may_have_been_off {
+            self.entered = generation;
+        }
+        !self.in_row && (self.was_in_row || skipped)
+    }
+
+    /// Notes a RUN.
+    pub(super) fn order_run(&mut self, generation: Generation) {
+        self.run = self.run.max(Some(generation));
+    }
+
+    /// Notes that the last RUN was of the row in which the job stands: it came before the job.
+    pub(super) fn enter_with_run(&mut self) {
+        self.entered = self.run.map_or(self.entered, |run| self.entered.min(run));
+    }
+
+    /// Whether RUN was said since the job stands in the row.
+    pub(super) fn may_run(&self) -> bool {
+        self.run >= Some(self.entered)
+    }
+}
+
+/// Sleep of all processes of a job, and what was said of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sleep {
+    since_ns: Option<u64>,
+    /// IDLE has been said, in this stint, and is not taken back.
+    idle_reported: bool,
+    idle_reported_in: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,45 +122,58 @@ impl Local {
             slots,
             only_here,
             body,
-            in_row: false,
-            was_in_row: false,
-            entered,
+            standing: Standing::new(entered),
             suspended: false,
             serial: 0,
             dying: false,
-            save: None,
-            restore: None,
-            saved: None,
-            saving: None,
-            restored: None,
-            restoring: None,
-            run: None,
-            question: Question::default(),
-            asleep_since_ns: None,
+            channels: Channels::new(only_here),
+            sleep: Sleep::default(),
             exempt: false,
             assumed: false,
             lender: None,
-            idle_reported: false,
-            idle_reported_in: None,
             stint: 0,
             stint_since_ns: 0,
             stuck_at_ns: 0,
         }
     }
 
-    /// Whether this is the job's only node.
-    pub(super) fn is_only_here(&self) -> bool {
-        self.only_here
+    /// Whether it was killed, and has not ended.
+    pub(super) fn is_dying(&self) -> bool {
+        self.dying
     }
 
-    /// Question about its channels.
-    pub(super) fn question(&self) -> &Question {
-        &self.question
+    /// Notes that it is killed; false if it was before.
+    pub(super) fn kill(&mut self) -> bool {
+        !std::mem::replace(&mut self.dying, true)
     }
 
-    /// See [`Self::question`].
-    pub(super) fn question_mut(&mut self) -> &mut Question {
-        &mut self.question
+    /// Whether somebody has suspended it.
+    pub(super) fn is_suspended(&self) -> bool {
+        self.suspended
+    }
+
+    /// Notes a suspend or resume; false if a later one came before.
+    pub(super) fn suspend(&mut self, serial: u64, suspended: bool) -> bool {
+        let is_new = serial > self.serial;
+        if is_new {
+            (self.serial, self.suspended) = (serial, suspended);
+        }
+        is_new
+    }
+
+    /// Number of the suspend that holds, once its freezer has said frozen.
+    pub(super) fn suspended_by(&self) -> Option<u64> {
+        (self.suspended && self.is_surely_frozen()).then_some(self.serial)
+    }
+
+    /// Notes that all of it sleeps.
+    pub(super) fn fall_asleep(&mut self, now_ns: u64) {
+        self.sleep.since_ns = self.sleep.since_ns.or(Some(now_ns));
+    }
+
+    /// Notes that some of it works. Gives whether it was said to be idle.
+    pub(super) fn wake(&mut self) -> bool {
+        std::mem::take(&mut self.sleep).idle_reported
     }
 
     pub(super) fn is_thawed(&self) -> bool {
@@ -154,7 +200,7 @@ impl Local {
     pub(super) fn thaw(&mut self, now_ns: u64) {
         self.body = Body::Thawed;
         (self.exempt, self.assumed, self.lender) = (false, false, None);
-        self.question.end();
+        self.channels.end_question();
         self.stint += 1;
         self.stint_since_ns = now_ns;
     }
@@ -220,7 +266,7 @@ impl Local {
     /// stint. Who dozes was never frozen.
     fn idle_at_ns(&self, idle_ns: u64) -> Option<u64> {
         let since_ns =
-            self.asleep_since_ns.filter(|_| !self.dying && self.idle_reported_in != Some(self.stint))?;
+            self.sleep.since_ns.filter(|_| !self.dying && self.sleep.idle_reported_in != Some(self.stint))?;
         if self.exempt && !self.suspended {
             return Some(since_ns + idle_ns);
         }
@@ -233,7 +279,7 @@ impl NodeSwitch {
     pub(super) fn timeout_of(&self, local: &Local) -> Option<u64> {
         let stuck = local.must_report().then_some(local.stuck_at_ns);
         let idle = local.idle_at_ns(self.timing.idle_ns);
-        let asked = local.question().until_ns.filter(|_| !local.dying);
+        let asked = local.channels.waits_until_ns().filter(|_| !local.dying);
         stuck.into_iter().chain(idle).chain(asked).min()
     }
 
@@ -242,8 +288,7 @@ impl NodeSwitch {
         let generation = self.generation();
         for local in &mut self.jobs {
             if local.idle_at_ns(self.timing.idle_ns).is_some_and(|at_ns| at_ns <= now_ns) {
-                local.idle_reported = true;
-                local.idle_reported_in = Some(local.stint);
+                (local.sleep.idle_reported, local.sleep.idle_reported_in) = (true, Some(local.stint));
                 self.actions.push_back(Action::Reached(local.job, Stage::Idle, generation));
             }
         }
