@@ -198,7 +198,7 @@ fn many_pending() -> impl Iterator<Item = Case> {
 }
 
 /// Cases of jobs on two nodes.
-fn between_nodes() -> [Case; 9] {
+fn between_nodes() -> [Case; 10] {
     let net = Case { nodes: Nodes::Two, program: "rtt", ..PLAIN };
     let stream =
         Case { program: "stream", args: "--sizes 4096,65536,1048576", budget_ms: 300, ..net.clone() };
@@ -212,6 +212,13 @@ fn between_nodes() -> [Case; 9] {
             program: "windows",
             args: "--computing",
             budget_ms: 400,
+            ..net.clone()
+        },
+        Case {
+            id: "net_coll",
+            program: "coll",
+            args: "--sizes 1024,65536,1048576",
+            budget_ms: 60,
             ..net.clone()
         },
         Case { id: "net_rate", program: "rate", args: "--window 64", budget_ms: 150, ..net },

@@ -39,6 +39,7 @@ pub fn all() -> Vec<Row> {
         calls,
         many_pending,
         between_nodes,
+        collectives_between_nodes,
         windows_between_nodes,
         super::shared::shared_memory,
     ];
@@ -175,18 +176,21 @@ fn meetings(add: &mut Add<'_>) {
     }
 }
 
+/// Collective operations that move data: name, size, line of the program.
+const MOVING: [(&str, &str, &str); 8] = [
+    ("bcast", "1 KiB", "op=bcast bytes=1024"),
+    ("bcast", "1 MiB", "op=bcast bytes=1048576"),
+    ("allreduce", "1 KiB", "op=allreduce bytes=1024"),
+    ("allreduce", "64 KiB", "op=allreduce bytes=65536"),
+    ("allreduce", "1 MiB", "op=allreduce bytes=1048576"),
+    ("alltoall", "1 KiB", "op=alltoall bytes=1024"),
+    ("alltoall", "64 KiB", "op=alltoall bytes=65536"),
+    ("alltoall", "1 MiB", "op=alltoall bytes=1048576"),
+];
+
 /// Collective operations that move data, and those of more ranks than cores.
 fn collectives(add: &mut Add<'_>) {
-    for (op, size, select) in [
-        ("bcast", "1 KiB", "op=bcast bytes=1024"),
-        ("bcast", "1 MiB", "op=bcast bytes=1048576"),
-        ("allreduce", "1 KiB", "op=allreduce bytes=1024"),
-        ("allreduce", "64 KiB", "op=allreduce bytes=65536"),
-        ("allreduce", "1 MiB", "op=allreduce bytes=1048576"),
-        ("alltoall", "1 KiB", "op=alltoall bytes=1024"),
-        ("alltoall", "64 KiB", "op=alltoall bytes=65536"),
-        ("alltoall", "1 MiB", "op=alltoall bytes=1048576"),
-    ] {
+    for (op, size, select) in MOVING {
         let id = format!("coll/{op}-{}", size.replace(' ', ""));
         add(&id, &format!("{op} {size}"), "us", Line("coll", select, "median_ns"), Limit::Unknown, Beat(1.0));
     }
@@ -448,6 +452,22 @@ fn between_nodes(add: &mut Add<'_>) {
     }
     let share = Ratio("net_loss_1", "net_loss_0", "mean_gbs");
     add("net/loss-share", "the same, 1 % against none", "of it", share, Limit::Fixed(1.0), Reach(0.85));
+}
+
+/// Collective operations of two nodes with a rank each.
+fn collectives_between_nodes(add: &mut Add<'_>) {
+    for (id, text, select) in [
+        ("net/coll-barrier", "two nodes: barrier", "op=barrier comm=world"),
+        ("net/coll-allreduce-8B", "two nodes: allreduce 8 B", "op=allreduce bytes=8 comm=world"),
+    ] {
+        let limit = Limit::Line("what=network_rtt");
+        add(id, text, "us", Line("net_coll", select, "median_ns"), limit, Beat(1.0));
+    }
+    for (op, size, select) in MOVING {
+        let id = format!("net/coll-{op}-{}", size.replace(' ', ""));
+        let source = Line("net_coll", select, "median_ns");
+        add(&id, &format!("two nodes: {op} {size}"), "us", source, Limit::Unknown, Beat(1.0));
+    }
 }
 
 /// Operations on the memory of a rank of another node: while it polls, and while it computes.

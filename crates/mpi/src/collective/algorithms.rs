@@ -2,7 +2,10 @@
 
 use super::plan::{Place, Plan};
 use super::schedule::Schedule;
-use super::sizes::{WHOLE_BROADCAST_BYTES_MAX, WHOLE_REDUCE_BYTES_MAX};
+use super::sizes::{
+    WHOLE_ALLREDUCE_BYTES_MAX, WHOLE_ALLREDUCE_OF_TWO_BYTES_MAX, WHOLE_BROADCAST_BYTES_MAX,
+    WHOLE_REDUCE_BYTES_MAX,
+};
 use super::state::Call;
 use super::work::{Root, Work};
 use super::{direct, edges, reduction, remote, tree};
@@ -115,8 +118,12 @@ fn steps(plan: &mut Plan, work: &Work) -> Algorithm {
             tree::reduce(plan, reduction, local(*root));
         }
         Work::Allreduce(reduction) => {
-            reduction::allreduce(plan, reduction);
-            return Algorithm::Reduction;
+            let whole_max = if few { WHOLE_ALLREDUCE_OF_TWO_BYTES_MAX } else { WHOLE_ALLREDUCE_BYTES_MAX };
+            if reduction.bytes > whole_max {
+                reduction::allreduce(plan, reduction);
+                return Algorithm::Reduction;
+            }
+            tree::allreduce(plan, reduction);
         }
         Work::ReduceScatter { reduction, counts } => {
             reduction::reduce_scatter(plan, reduction, counts);

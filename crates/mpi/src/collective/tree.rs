@@ -1,4 +1,4 @@
-//! Operations along a binomial tree.
+//! Operations along a binomial tree, and exchanges of all with all in as many rounds as it has storeys.
 
 use std::rc::Rc;
 
@@ -75,4 +75,50 @@ pub(super) fn reduce(plan: &mut Plan, reduction: &Reduction, root: usize) {
         plan.schedule.await_all();
         plan.receive(0, reduction.buffer_at(*receive));
     }
+}
+
+/// Every process has the whole result: in each round it exchanges that of its group of neighbouring ranks with
+/// the neighbouring group. Operands meet in the order of ranks, and in the same groups at all, so all have the
+/// same result. Where the ranks are no power of two the first ones go in pairs, of which the lower rank stands
+/// for both.
+pub(super) fn allreduce(plan: &mut Plan, reduction: &Reduction) {
+    let reducer = Rc::new(reduction.reducer.clone());
+    let (me, size, count) = (plan.me, plan.size(), reduction.count);
+    let groups = 1_usize << size.ilog2();
+    let pairs = size - groups;
+    let is_paired = me < 2 * pairs;
+    let mut own = plan.schedule.elements(&reducer.datatype, count);
+    plan.schedule.copy(reduction.contribution(), reduction.buffer_at(own));
+    if is_paired && me % 2 == 1 {
+        plan.receive(me - 1, reduction.buffer_at(reduction.receive));
+        plan.send(me - 1, reduction.buffer_at(own));
+        return;
+    }
+    let mut exchange = |plan: &mut Plan, partner: usize, sends: bool| {
+        let mut other = plan.schedule.elements(&reducer.datatype, count);
+        plan.receive(partner, reduction.buffer_at(other));
+        if sends {
+            plan.send(partner, reduction.buffer_at(own));
+        }
+        plan.schedule.await_all();
+        // The lower ranks' result is the left operand; the sum stands in the other memory.
+        if partner > me {
+            std::mem::swap(&mut own, &mut other);
+        }
+        plan.schedule.combine(&reducer, other, own, count);
+    };
+    if is_paired {
+        exchange(plan, me + 1, false);
+    }
+    let group = if is_paired { me / 2 } else { me - pairs };
+    let rank_of = |group: usize| if group < pairs { 2 * group } else { group + pairs };
+    let mut distance = 1;
+    while distance < groups {
+        exchange(plan, rank_of(group ^ distance), true);
+        distance *= 2;
+    }
+    if is_paired {
+        plan.send(me + 1, reduction.buffer_at(own));
+    }
+    plan.schedule.copy(reduction.buffer_at(own), reduction.buffer_at(reduction.receive));
 }
