@@ -8,8 +8,8 @@ use tutti_tests::{Ran, Scratch, program, run};
 use super::{LIMIT, compile_twin};
 
 const ONE_TO_ONE: [&str; 4] = ["send", "isend", "type", "receive"];
-const TOGETHER: [&str; 8] =
-    ["bcast", "allreduce", "allgather", "put", "get", "accumulate", "window", "shmem"];
+const TOGETHER: [&str; 9] =
+    ["bcast", "allreduce", "allgather", "put", "get", "accumulate", "window", "multicast", "shmem"];
 
 fn launch(compiled: &Path, ranks: u32, nodes: u32, what: &str) -> Ran {
     let mut command = program("mpiexec");

@@ -37,8 +37,8 @@ const POLLS_PER_LOOK: u32 = 64;
 const OWN_BIT: u8 = 0x80;
 /// Where a tag names its route.
 const ROUTE_SHIFT: u32 = 56;
-/// Routes of a process.
-const ROUTES_MAX: usize = 4;
+/// Routes of a process: messages, partners, remote memory, multicast, shared pages, and room for others.
+const ROUTES_MAX: usize = 8;
 
 /// Work of an interface with its records and bulk messages. None of it may call the router.
 ///
@@ -234,11 +234,12 @@ impl Router {
     /// interfaces and for the service thread.
     ///
     /// # Panics
-    /// When another interface takes one of the kinds.
+    /// When another interface takes one of the kinds, or there are more interfaces than a process has.
     pub fn register(&mut self, kinds: Range<u8>, lend: Option<Lend>) -> RouteId {
         let overlaps = |route: &Route| route.kinds.start < kinds.end && kinds.start < route.kinds.end;
         assert!(!self.routes.iter().any(overlaps), "records of kinds {kinds:?} have a route already");
-        assert!(self.routes.len() < ROUTES_MAX && kinds.end <= OWN_BIT, "kinds {kinds:?}");
+        assert!(kinds.end <= OWN_BIT, "kinds {kinds:?} have the bit of the interface");
+        assert!(self.routes.len() < ROUTES_MAX, "more than {ROUTES_MAX} interfaces");
         self.routes.push(Route { kinds, lend });
         RouteId(self.routes.len() as u8 - 1)
     }

@@ -4,6 +4,7 @@
 #include <shmem.h>
 #include <stdio.h>
 #include <string.h>
+#include <tutti.h>
 #include <tutti/parmacs.h>
 
 MAIN_ENV
@@ -92,6 +93,17 @@ static void call(long me) {
             MPI_Put(other, LONGS, MPI_LONG, 1, 0, LONGS, MPI_LONG, window);
         MPI_Win_fence(0, window);
         MPI_Win_free(&window);
+    }
+    if (is("multicast")) {
+        tutti_region own, regions[2];
+        void *memory = tutti_alloc(sizeof private);
+        int is_open = memory && tutti_open(memory, sizeof private, TUTTI_WRITE, &own) == TUTTI_OK;
+        MPI_Allgather(&own, sizeof own, MPI_BYTE, regions, sizeof own, MPI_BYTE, MPI_COMM_WORLD);
+        if (me == 1 && tutti_multicast(regions, 2, 0, all->from, sizeof private, TUTTI_WAIT) != TUTTI_OK)
+            is_open = 0;
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (me == 0 && is_open)
+            memcpy(private, memory, sizeof private);
     }
     if (is("shmem")) {
         shmem_init();
