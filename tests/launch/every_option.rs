@@ -119,7 +119,7 @@ const FATES: &[(&str, [Fate; 3])] = &[
     ("pty", [Done("terminal_pty_keys_are_for_rank_0"), Done("terminal_pty_keys_are_for_rank_0"), Refused]),
     ("detach-on-hangup", [Done("detach_on_hangup"), Done("detach_on_hangup"), Reported]),
     ("timeout", with_submit("virtual_nodes_timeout_ends_the_job", TIME)),
-    ("time", all(Done(TIME))),
+    ("time", with_submit("time_limit_gives_ranks_time_to_clean_up", TIME)),
     (
         "kill-after",
         [

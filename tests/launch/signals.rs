@@ -54,6 +54,16 @@ fn sigterm_ignored_is_followed_by_kill() {
 }
 
 /// Longer than ranks have without the option; and what ends no job ends it never here.
+/// As in the cluster: without `--kill-after` too.
+#[test]
+fn time_limit_gives_ranks_time_to_clean_up() {
+    let quick = "trap 'echo cleaned; exit 0' TERM; while :; do sleep 0.05; done";
+    // Long enough for a shell to begin, on a crowded machine too.
+    let ran = run(program("mpiexec").args(["--time", "5s", "-n", "2", "sh", "-c", quick]));
+    assert_eq!((ran.code(), &*ran.stdout), (124, "cleaned\ncleaned\n"), "{ran}");
+    assert!(ran.stderr.contains("did not finish within 5 seconds"), "{ran}");
+}
+
 #[test]
 fn kill_after_gives_ranks_time_to_clean_up() {
     let slow = "trap 'sleep 2; echo cleaned; exit 0' TERM; echo here; while :; do sleep 0.05; done";

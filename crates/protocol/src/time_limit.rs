@@ -6,6 +6,10 @@ use std::time::Duration;
 pub const EXPECTED: &str =
     "a time above 0 such as 90s, 10m, 2h, 1d, or minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS";
 
+/// Between TERM and KILL at a limit, where the user has not said it (`--kill-after`). A script gets TERM when
+/// half of it has passed since its steps got it.
+pub const GRACE_MS: u64 = 10_000;
+
 /// Seconds of a year: a limit is no longer.
 const SECONDS_MAX: u64 = 366 * DAY;
 const DAY: u64 = 24 * 3600;

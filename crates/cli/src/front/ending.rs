@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use tutti_os::stderr::print_line;
 use tutti_os::{cgroup, descendants};
 use tutti_protocol::batch::{DEADLOCKED, IDLE_SUSPENDED, OnDeadlock, OnIdle};
+use tutti_protocol::time_limit::GRACE_MS;
 use tutti_protocol::wire::{Kind, Report};
 
 use super::{End, Enrolment, Front, Keys, libc_signal};
@@ -26,7 +27,7 @@ impl Front {
                 self.complain(&format!(
                     "the job is ended: it did not finish within {seconds} second{plural}"
                 ));
-                match self.kill_after() {
+                match self.grace_at_limit() {
                     Some(_) => self.request_end(End::TimedOut, libc_signal(Signal::TERM)),
                     None => self.kill(TIMED_OUT),
                 }
@@ -44,6 +45,13 @@ impl Front {
             End::Detaching => Some(0),
             End::Killed(_) => Some(self.leave_by_force()),
         }
+    }
+
+    /// Time between TERM and KILL at the limit of the job; none: no TERM. `--time` gives some, `--timeout` none.
+    pub(super) fn grace_at_limit(&self) -> Option<Duration> {
+        let time = self.options.batch.time_ms.map(Duration::from_millis);
+        let is_by_time = time.is_some() && time == self.options.timeout;
+        self.kill_after().or(is_by_time.then_some(Duration::from_millis(GRACE_MS)))
     }
 
     /// The ranks of a job that is ours wait for each other for ever. What the controller does with a job of

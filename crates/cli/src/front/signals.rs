@@ -58,7 +58,8 @@ impl Front {
     /// Time of a job that was asked to end; without a daemon no rank of it has heard that, and it begins with
     /// the next one.
     pub(super) fn begin_grace(&mut self) {
-        let grace = self.kill_after().filter(|_| !self.is_without_daemon());
+        let grace = if self.end == End::TimedOut { self.grace_at_limit() } else { self.kill_after() };
+        let grace = grace.filter(|_| !self.is_without_daemon());
         self.deadline = Some(Instant::now() + grace.unwrap_or(TIMEOUT));
     }
 

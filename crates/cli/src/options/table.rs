@@ -158,13 +158,13 @@ pub const OPTIONS: &[Spec] = &[
         Key::Time,
         &["time", "t"],
         &["LIMIT"],
-        "time limit of a job of the cluster: 10m, 2h, minutes, HH:MM:SS, D-HH:MM; then TERM, 10 s later KILL, status 124",
+        "time limit of the job: 10m, 2h, minutes, HH:MM:SS, D-HH:MM; then TERM, 10 s later KILL, status 124",
     ),
     option(
         Key::KillAfter,
         &["kill-after"],
         &["SECONDS"],
-        "between the signal that ends the job, or TERM at its limit, and KILL: seconds, or 2m, 1h (default: 1 s; at --time 10 s; at --timeout no TERM)",
+        "between the signal that ends the job, or TERM at its limit, and KILL: seconds, or 2m, 1h (default: 1 s; at a time limit 10 s; at mpiexec's --timeout no TERM)",
     ),
     option(
         Key::OnDeadlock,

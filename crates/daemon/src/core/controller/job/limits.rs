@@ -1,8 +1,8 @@
 //! The time of jobs: how long they may run, since when they are suspended.
 //!
 //! ```text
-//! all ranks run --limit, without the time suspended--> TERM, one line, status 124 --grace--> killed
-//!               --`tutti kill --kill-after`---------> TERM                        --grace--> killed
+//! all ranks run --the limit, without the time suspended--> TERM, one line, status 124 --grace--> killed
+//!               --`tutti kill --kill-after`-------------> TERM                        --grace--> killed
 //! ```
 //!
 //! What is known of it is in the order ([`Clock`](crate::message::Clock)), so the controller that takes the
@@ -15,14 +15,11 @@ use rustix::process::Signal;
 use super::JobRecord;
 use crate::core::clocks::{Clocks, Elapsed};
 use crate::message::{EndKind, Run, Suspended};
-use tutti_protocol::time_limit;
+use tutti_protocol::time_limit::{self, GRACE_MS};
 use tutti_protocol::users::SuspendedBy;
 
 /// Order that a job gets at its limit.
 pub(in crate::core::controller) const TERM: u32 = Signal::TERM.as_raw() as u32;
-/// Between TERM and KILL, where the user has not said it (`--kill-after`). A script gets TERM when half of it
-/// has passed since its steps got it.
-const GRACE_MS: u64 = 10_000;
 /// Exit status of a job that a user has ended and that did not end by TERM.
 const KILLED: u8 = 128 + 9;
 /// Exit status of a job that has reached its limit, as timeout(1) has it.
