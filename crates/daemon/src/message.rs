@@ -8,8 +8,9 @@
 //!
 //! | message | way | meaning |
 //! |---|---|---|
-//! | Hello | a node to whom it dials | who I am; and my number, if I have one |
-//! | Welcome | head to a new node | your number, and who there is: dial your parent |
+//! | Hello | a node to the one that it dials | who I am; and my number, if I have one |
+//! | Welcome | controller to a new node | your number, and who there is: dial your parent |
+//! | Refused | controller to a new node | why it is not wanted |
 //! | Members | down | the list has changed |
 //! | Orders | down | what is to be with these jobs |
 //! | States | up | what is with these jobs on these nodes, several changes in one message; on a new link also their orders |

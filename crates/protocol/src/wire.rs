@@ -4,17 +4,20 @@
 //! | kind: u32 | rank: u32 | bytes: u32 | payload |      host byte order, since it never leaves the host
 //! ```
 //!
-//! | frame | from | rank | payload |
+//! | frame | from | number | payload |
 //! |---|---|---|---|
 //! | Group | root's daemon, before Job | flags | descriptors ([`tutti_os::cgroup::Granted`]) |
 //! | Job | front end, first | - | [`Job`] as JSON |
 //! | Peers | front end, after [`Report::Addresses`] of every node | - | [`Reached`] of all world ranks as JSON: now the ranks start |
 //! | Signal | front end, daemon | signal number | -; of a daemon [`SignalsHeard`] |
 //! | Input | front end | rank | bytes for its stdin; the next one only after [`Report::InputTaken`]; empty: end of file |
-//! | Suspend, Resume, Kill | front end | - | - |
+//! | Suspend, Resume | front end | - | - |
+//! | Kill | front end, daemon | 0; [`SPARE_FILTERS`] | - |
+//! | Thaw | daemon | - | - |
+//! | Terminated | daemon | - | number of a snapshot |
 //! | Window | front end | rows << 16, columns | - |
 //! | Detach | front end, to a daemon | - | - |
-//! | Leave | front end, after [`Report::Left`] or [`Report::Empty`] of every node | - | - |
+//! | Leave | front end, after [`Report::Left`] or [`Report::Empty`] of every node | 0; [`FOR_GOOD`] | - |
 //! | Fence | starter, when all ranks of its node are in a barrier of PMI | number, from 1 | keys and values (PMI) that they have put since the last |
 //! | Fence | front end, when all nodes are in it | the same number | those of all nodes, one after the other |
 //! | Ask | starter, of a job on several nodes | number, from 1 | a rank of its node wants more ranks (`starter/spawning.rs`) |
@@ -29,14 +32,15 @@
 //! | ContextDone | starter | the same | the same generation; 1: all is well |
 //! | Output, Errors | starter | rank | what it wrote: whole lines, or a part after a silence |
 //! | Report | starter | - | [`Report`] as JSON; [`Report::End`] is the last frame |
+//! | Request; Answer | user; daemon | - | what the user wants, and the answer, as JSON; never on the wire to a starter |
 //! | Files, Write, Flush; Opened, Written | daemon; writer | number of a file | [`crate::writer`]; never on the wire to a starter |
 //!
 //! A frame of a kind that a later release has added ([`LATER`]) is skipped by its length; the JSON of a known
 //! one may have fields that are not known, and those that are new have defaults (SPECIFICATION.md,
 //! "Releases").
 //!
-//! Ranks are world ranks. End of file on either side means that the other one is dead: the starter then kills
-//! the job.
+//! Ranks are world ranks, and a front end is `mpiexec` or a daemon. End of file on either side means that the
+//! other one is dead: the starter then kills the job, unless another daemon may follow ([`Job::daemon`]).
 //!
 //! A job on several nodes has one starter for each, and the front end is their hub:
 //!
@@ -89,10 +93,29 @@ pub const SPARE_FILTERS: u32 = 1;
 /// Bit beside the number of a signal: the processes of the ranks get it, and nothing that they have started.
 pub const SIGNAL_ALONE: u32 = 1 << 16;
 
-/// Kinds of frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Kind {
+/// Defines the kinds, and the list of them for decoding: one that is not in the list would be taken for one of
+/// a later release.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $number:literal,)*) => {
+        /// Kinds of frames.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum Kind {
+            $($(#[$doc])* $kind = $number,)*
+            /// A kind more, as a later release may have it: from a daemon to a starter and to a front end.
+            #[cfg(feature = "next-wire")]
+            Next = 200,
+        }
+
+        const KINDS: &[Kind] = &[
+            $(Kind::$kind,)*
+            #[cfg(feature = "next-wire")]
+            Kind::Next,
+        ];
+    };
+}
+
+kinds! {
     /// The description of the job.
     Job = 1,
     /// A signal for every rank's process group.
@@ -169,52 +192,7 @@ pub enum Kind {
     Request = 32,
     /// From a daemon: the answer, as JSON.
     Answer = 33,
-    /// A kind more, as a later release may have it: from a daemon to a starter and to a front end.
-    #[cfg(feature = "next-wire")]
-    Next = 200,
 }
-
-/// Every kind, for decoding.
-const KINDS: &[Kind] = &[
-    Kind::Group,
-    Kind::Job,
-    Kind::Signal,
-    Kind::Input,
-    Kind::Suspend,
-    Kind::Resume,
-    Kind::Kill,
-    Kind::Peers,
-    Kind::Leave,
-    Kind::Fence,
-    Kind::Window,
-    Kind::Detach,
-    Kind::Taken,
-    Kind::Reattach,
-    Kind::Thaw,
-    Kind::Hold,
-    Kind::Release,
-    Kind::Terminated,
-    Kind::Output,
-    Kind::Errors,
-    Kind::Report,
-    Kind::Held,
-    Kind::Released,
-    Kind::Context,
-    Kind::ContextDone,
-    Kind::Files,
-    Kind::Write,
-    Kind::Flush,
-    Kind::Opened,
-    Kind::Written,
-    Kind::Ask,
-    Kind::Spawn,
-    Kind::Spawned,
-    Kind::SpawnEnd,
-    Kind::Request,
-    Kind::Answer,
-    #[cfg(feature = "next-wire")]
-    Kind::Next,
-];
 
 /// Work on the channels of a frozen job, in a strict switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,7 +219,7 @@ impl ContextStep {
 pub struct FrameHeader {
     /// Kind of the frame.
     pub kind: Kind,
-    /// The rank or signal that it is about; the reason of a refusal.
+    /// The rank that it is about, or the number that the table of this module says.
     pub rank: u32,
     /// Length of the payload.
     pub bytes: usize,

@@ -369,7 +369,15 @@ impl Subsystems {
                 self.links.answer_alive(Context { local, out }, link);
             }
             // Said by who is mistaken about the tree: the next link will be right.
-            _ => {}
+            Message::Hello { .. }
+            | Message::Welcome { .. }
+            | Message::Refused(_)
+            | Message::Members(_)
+            | Message::Orders(_)
+            | Message::States { .. }
+            | Message::Gone { .. }
+            | Message::Board(_)
+            | Message::Down => {}
         }
     }
 
