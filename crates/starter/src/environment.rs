@@ -282,7 +282,7 @@ fn on_node(job: &Job, spawned: &SpawnedRank<'_>) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    use tutti_protocol::wire::{Binding, Input, Part};
+    use tutti_protocol::wire::Part;
     use tutti_shm::spawn::Spawned;
 
     /// Eight ranks of two programs on three nodes, of which this is the second one.
@@ -298,15 +298,6 @@ mod tests {
         Job {
             id: 0xab,
             front_end: 1,
-            programs: vec![Program { ranks: 3, ..program.clone() }, Program { ranks: 5, ..program }],
-            input: Input::None,
-            input_inherited: false,
-            terminal: None,
-            pty: false,
-            binding: Binding::None,
-            cores_per_rank: None,
-            no_oversubscribe: false,
-            label: false,
             part: Some(Part {
                 node: 1,
                 first_ranks: vec![0, 2, 5],
@@ -316,14 +307,8 @@ mod tests {
                 names: Vec::new(),
                 ports: Some("7420-7499".parse().unwrap()),
             }),
-            debug: false,
-            daemon: None,
-            memory: None,
-            universe: None,
-            shared_slots: None,
-            idle_ms: None,
-            adopted: None,
             number: Some(12),
+            ..Job::of_programs(vec![Program { ranks: 3, ..program.clone() }, Program { ranks: 5, ..program }])
         }
     }
 

@@ -237,6 +237,32 @@ pub struct Part {
 }
 
 impl Job {
+    /// A job of these programs that asks for nothing more: without input, on any cores, on this node alone.
+    pub fn of_programs(programs: Vec<Program>) -> Self {
+        Job {
+            id: 0,
+            front_end: 0,
+            programs,
+            input: Input::None,
+            input_inherited: false,
+            terminal: None,
+            pty: false,
+            binding: Binding::None,
+            cores_per_rank: None,
+            no_oversubscribe: false,
+            label: false,
+            part: None,
+            debug: false,
+            daemon: None,
+            memory: None,
+            universe: None,
+            shared_slots: None,
+            idle_ms: None,
+            adopted: None,
+            number: None,
+        }
+    }
+
     /// Ranks of all programs.
     pub fn ranks(&self) -> u64 {
         self.programs.iter().map(|program| u64::from(program.ranks)).sum()

@@ -11,7 +11,7 @@ use tutti_os::random::fill_random;
 use tutti_protocol::array::InArray;
 use tutti_protocol::batch::{After, BATCH_AFTER_MAX, StartRules};
 use tutti_protocol::output::Output;
-use tutti_protocol::wire::{Binding, Inherits, Input, Job, Program, Text};
+use tutti_protocol::wire::{Binding, Inherits, Job, Program, Text};
 
 use crate::forms::{self, Condition};
 use crate::identity;
@@ -261,31 +261,15 @@ fn job(ranks: u32, name: &str, source: &Source) -> Result<Job, String> {
     Ok(Job {
         id: u64::from_ne_bytes(id),
         front_end: std::process::id(),
-        programs: vec![Program {
+        binding: Binding::Share,
+        ..Job::of_programs(vec![Program {
             file: own.into_os_string().into(),
             arguments: arguments.map(Text::from).collect(),
             ranks,
             directory: None,
             inherits: Inherits::All,
             variables: vec![("SLURM_JOB_NAME".into(), name.into())],
-        }],
-        input: Input::None,
-        input_inherited: false,
-        terminal: None,
-        pty: false,
-        binding: Binding::Share,
-        cores_per_rank: None,
-        no_oversubscribe: false,
-        label: false,
-        part: None,
-        debug: false,
-        daemon: None,
-        memory: None,
-        universe: None,
-        shared_slots: None,
-        idle_ms: None,
-        adopted: None,
-        number: None,
+        }])
     })
 }
 

@@ -3,7 +3,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::client::READ_BYTES;
 use super::*;
-use tutti_protocol::wire::{Binding, Inherits, Input, Part, Program};
+use tutti_protocol::wire::{Inherits, Part, Program};
 
 fn job(programs: &[u32], part: Option<Part>) -> Job {
     let program = |ranks: &u32| Program {
@@ -14,28 +14,7 @@ fn job(programs: &[u32], part: Option<Part>) -> Job {
         inherits: Inherits::All,
         variables: Vec::new(),
     };
-    Job {
-        id: 0xab,
-        front_end: 1,
-        programs: programs.iter().map(program).collect(),
-        input: Input::None,
-        input_inherited: false,
-        terminal: None,
-        pty: false,
-        binding: Binding::None,
-        cores_per_rank: None,
-        no_oversubscribe: false,
-        label: false,
-        part,
-        debug: false,
-        daemon: None,
-        memory: None,
-        universe: None,
-        shared_slots: None,
-        idle_ms: None,
-        adopted: None,
-        number: None,
-    }
+    Job { id: 0xab, front_end: 1, part, ..Job::of_programs(programs.iter().map(program).collect()) }
 }
 
 fn part(node: u32, first_ranks: &[u32]) -> Option<Part> {

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use tutti_protocol::wire::{Binding, Input, Job};
+use tutti_protocol::wire::Job;
 use tutti_sched::Demand;
 
 use super::*;
@@ -13,28 +13,7 @@ use crate::message::{Launch, Terms, User};
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn queued(detached: bool) -> Box<Queued> {
-    let job = Job {
-        id: 1,
-        front_end: 0,
-        programs: Vec::new(),
-        input: Input::None,
-        input_inherited: false,
-        terminal: None,
-        pty: false,
-        binding: Binding::None,
-        cores_per_rank: None,
-        no_oversubscribe: false,
-        label: false,
-        part: None,
-        debug: false,
-        daemon: None,
-        memory: None,
-        universe: None,
-        shared_slots: None,
-        idle_ms: None,
-        adopted: None,
-        number: None,
-    };
+    let job = Job { id: 1, ..Job::of_programs(Vec::new()) };
     let launch = Launch {
         batch: Default::default(),
         job,

@@ -1,7 +1,7 @@
 //! Behaviour of users: they submit, run, stop, attach, type and vanish.
 
 use tutti_protocol::array::{Array, InArray};
-use tutti_protocol::wire::{Binding, Inherits, Input, Job, Kind, Program};
+use tutti_protocol::wire::{Inherits, Input, Job, Kind, Program};
 
 use super::{Next, World};
 use crate::core::event::Event;
@@ -229,25 +229,8 @@ impl World {
         };
         let job = Job {
             id: self.number(),
-            front_end: 0,
-            programs: vec![program],
             input: if self.random.below(2) == 0 { Input::Rank(0) } else { Input::None },
-            input_inherited: false,
-            terminal: None,
-            pty: false,
-            binding: Binding::None,
-            cores_per_rank: None,
-            no_oversubscribe: false,
-            label: false,
-            part: None,
-            debug: false,
-            daemon: None,
-            memory: None,
-            universe: None,
-            shared_slots: None,
-            idle_ms: None,
-            adopted: None,
-            number: None,
+            ..Job::of_programs(vec![program])
         };
         let (environment, directory) = (Default::default(), "/".into());
         let batch = self.batch_of_user();
