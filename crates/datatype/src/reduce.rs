@@ -6,6 +6,7 @@
 //! implementations do. A loop computes `inout[i] = input[i] op inout[i]`; the input is the operand of the
 //! lower rank. Integers wrap. The loops are plain, so that the compiler makes vector code of them.
 
+mod elementwise;
 mod half;
 mod long_double;
 mod quad;

@@ -60,6 +60,7 @@ mod x87 {
     use core::arch::asm;
     use core::cmp::Ordering;
 
+    use super::super::elementwise::{each, kernels};
     use super::{Kernel, Operation};
 
     const BYTES: usize = 16;
@@ -146,34 +147,8 @@ mod x87 {
         number
     }
 
-    /// Applies `combine` to `count` elements of `N` numbers each.
-    #[inline(always)]
-    unsafe fn each<const N: usize>(
-        input: *const u8,
-        inout: *mut u8,
-        count: usize,
-        combine: impl Fn([Number; N], [Number; N]) -> [Number; N],
-    ) {
-        let (input, inout) = (input.cast::<[Number; N]>(), inout.cast::<[Number; N]>());
-        for i in 0..count {
-            // SAFETY: the contract of a kernel.
-            unsafe {
-                let (a, b) = (input.add(i).read_unaligned(), inout.add(i).read_unaligned());
-                inout.add(i).write_unaligned(combine(a, b));
-            }
-        }
-    }
-
-    macro_rules! kernels {
-        ($($name:ident $numbers:literal |$a:ident, $b:ident| $result:expr;)*) => {$(
-            unsafe fn $name(input: *const u8, inout: *mut u8, count: usize) {
-                // SAFETY: the contract of a kernel.
-                unsafe { each::<$numbers>(input, inout, count, |$a, $b| $result) }
-            }
-        )*};
-    }
-
     kernels! {
+        Number;
         sum 1 |a, b| [add(a[0], b[0])];
         product 1 |a, b| [multiply(a[0], b[0])];
         minimum 1 |a, b| if compare(a[0], b[0]) == Some(Ordering::Less) { a } else { b };

@@ -8,6 +8,7 @@
 
 use core::cmp::Ordering;
 
+use super::elementwise::{each, kernels};
 use super::{Kernel, Operation};
 
 /// A number.
@@ -192,34 +193,8 @@ fn wide_product(a: u128, b: u128) -> (u128, u128) {
     (high, low)
 }
 
-/// Applies `combine` to `count` elements of `N` numbers each.
-#[inline(always)]
-unsafe fn each<const N: usize>(
-    input: *const u8,
-    inout: *mut u8,
-    count: usize,
-    combine: impl Fn([Quad; N], [Quad; N]) -> [Quad; N],
-) {
-    let (input, inout) = (input.cast::<[Quad; N]>(), inout.cast::<[Quad; N]>());
-    for i in 0..count {
-        // SAFETY: the contract of a kernel.
-        unsafe {
-            let (a, b) = (input.add(i).read_unaligned(), inout.add(i).read_unaligned());
-            inout.add(i).write_unaligned(combine(a, b));
-        }
-    }
-}
-
-macro_rules! kernels {
-    ($($name:ident $numbers:literal |$a:ident, $b:ident| $result:expr;)*) => {$(
-        unsafe fn $name(input: *const u8, inout: *mut u8, count: usize) {
-            // SAFETY: the contract of a kernel.
-            unsafe { each::<$numbers>(input, inout, count, |$a, $b| $result) }
-        }
-    )*};
-}
-
 kernels! {
+    Quad;
     sum 1 |a, b| [a[0].add(b[0])];
     product 1 |a, b| [a[0].multiply(b[0])];
     minimum 1 |a, b| if a[0].compare(b[0]) == Some(Ordering::Less) { a } else { b };
