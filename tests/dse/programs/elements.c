@@ -1,18 +1,9 @@
 /* Memory, processes, locks, semaphores and topologies of DSE, and every refusal. */
+#include "check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tutti_dse.h>
-
-#define CHECK(condition)                                                                     \
-    do {                                                                                     \
-        if (!(condition)) {                                                                  \
-            fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, tutti_dse_text());   \
-            abort();                                                                         \
-        }                                                                                    \
-    } while (0)
-#define OK(call) CHECK((call) == TUTTI_DSE_OK)
-#define REFUSED(call, code, words) CHECK((call) == (code) && strstr(tutti_dse_text(), words))
 
 enum { BYTES = 1 << 17, ROUNDS = 50 };
 static int me, count;

@@ -1,18 +1,9 @@
 /* Topologies that route, and programs as processes. */
+#include "check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tutti_dse.h>
-
-#define CHECK(condition)                                                                     \
-    do {                                                                                     \
-        if (!(condition)) {                                                                  \
-            fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, tutti_dse_text());   \
-            abort();                                                                         \
-        }                                                                                    \
-    } while (0)
-#define OK(call) CHECK((call) == TUTTI_DSE_OK)
-#define REFUSED(call, code, words) CHECK((call) == (code) && strstr(tutti_dse_text(), words))
 
 enum { BAND = 20000, ROUNDS = 3 };
 static int me, count;

@@ -1,5 +1,5 @@
 /* Representations: external32 is what the standard says, byte by byte; a user's functions are called. */
-#include "files.h"
+#include "../../mpi/programs/require.h"
 
 static char *path;
 static int rank, size;

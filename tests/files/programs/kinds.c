@@ -1,6 +1,6 @@
 /* Every kind of access: individual, shared and ordered pointers, nonblocking in any order, split, atomic mode,
  * sequential and appending files, sizes. */
-#include "files.h"
+#include "../../mpi/programs/require.h"
 
 static char *path;
 static int rank, size;

@@ -1,7 +1,7 @@
 /* Collective calls about a file see what a rank has done before its own call, however late that comes:
  * the place of the shared pointer, the size of the file, and the displacement of a sequential file.
  * Argument: the file. */
-#include "files.h"
+#include "../../mpi/programs/require.h"
 #include <sched.h>
 
 enum { ROUNDS = 40, TURNS = 300 };

@@ -1,7 +1,7 @@
 /* The kernel refuses what the library asks of it, or a rank dies: the library's own calls come here first.
  * Arguments: the file; "errors", or "killed" and the moment of a collective write (enum moment). */
 #define _GNU_SOURCE
-#include "files.h"
+#include "../../mpi/programs/require.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* Views by many datatypes: what is written together is where a serial model says, and is read back by other ways. */
-#include "files.h"
+#include "../../mpi/programs/require.h"
 
 static char *path;
 

@@ -2,20 +2,13 @@
  * Arguments: the file; "full" with a file system that holds 4 MiB; "killed"; "many";
  * "atomic" or "endless", and a number of MiB. */
 #define _GNU_SOURCE
-#include "files.h"
+#include "../../mpi/programs/require.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 static int rank, size;
-
-#define FAILS(call, wanted)                                                                       \
-    do {                                                                                          \
-        int code_ = (call), class_ = MPI_SUCCESS;                                                 \
-        MPI_Error_class(code_, &class_);                                                          \
-        WANT(class_ == (wanted), "%s: class %d, expected %d", #call, class_, (int)(wanted));      \
-    } while (0)
 
 static int handled;
 

@@ -1,4 +1,6 @@
-/* What the programs of this folder share: a failed check says what was found and ends the job. */
+/* What programs share that end the job at the first thing that is wrong, and say what was found. */
+#ifndef TUTTI_REQUIRE_H
+#define TUTTI_REQUIRE_H
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,3 +27,12 @@
             WANT(0, "%s: %s", #call, text_);                   \
         }                                                      \
     } while (0)
+
+#define FAILS(call, wanted)                                                                 \
+    do {                                                                                    \
+        int code_ = (call), class_ = MPI_SUCCESS;                                           \
+        MPI_Error_class(code_, &class_);                                                    \
+        WANT(class_ == (wanted), "%s gives class %d, expected %s", #call, class_, #wanted); \
+    } while (0)
+
+#endif

@@ -1,6 +1,7 @@
 /* tutti_try_wait_until: "not now" for a partner that sleeps, is far behind or stands still, on this node or on another one.
  * away near|far: rank 0 waits; the last rank is its partner, on this node or on another. */
 #define _DEFAULT_SOURCE
+#include "check.h"
 #include "../../windows/c/stopped.h"
 #include <mpi.h>
 #include <sched.h>
@@ -13,14 +14,7 @@
 
 enum { FLAG, STEP, WORDS = 8, LIMIT_S = 40, CROWDED_S = 5 };
 
-static int me, n, failures, is_far;
-#define CHECK(holds)                                                                       \
-    do {                                                                                   \
-        if (!(holds)) {                                                                    \
-            fprintf(stderr, "rank %d, line %d: expected %s\n", me, __LINE__, #holds); \
-            failures++;                                                                    \
-        }                                                                                  \
-    } while (0)
+static int n, is_far;
 
 static volatile int64_t *memory;
 static tutti_region regions[64];
@@ -119,9 +113,10 @@ int main(int argc, char **argv)
         set(0, FLAG, 1);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (me == 0 && failures == 0)
+    int sum = failures;
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (me == 0 && sum == 0)
         printf("away: ok\n");
     MPI_Finalize();
-    return failures != 0;
+    return sum != 0;
 }

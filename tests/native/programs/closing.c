@@ -1,6 +1,7 @@
 /* Closing: tutti_close while others write and read the region for long. Ranks of the first half own one each,
  * those of the second half work on it. What has begun ends, what comes later is refused, and nothing touches the
  * memory behind the close. */
+#include "check.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,14 +9,7 @@
 #include <tutti.h>
 
 enum { BYTES = 4 << 20, READS = 4, ROUNDS = 24, GO = 1, OVER = 2 };
-static int me, n, failures;
-#define CHECK(holds)                                                                       \
-    do {                                                                                   \
-        if (!(holds)) {                                                                    \
-            fprintf(stderr, "rank %d, line %d: expected %s\n", me, __LINE__, #holds); \
-            failures++;                                                                    \
-        }                                                                                  \
-    } while (0)
+static int n;
 
 static int all_are(const unsigned char *bytes, int value)
 {
@@ -92,10 +86,11 @@ int main(int argc, char **argv)
         else if (me < n / 2 * 2)
             were_done += work(round, me - n / 2);
     }
-    MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    int sum = failures;
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(MPI_IN_PLACE, &were_done, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (me == 0 && failures == 0)
+    if (me == 0 && sum == 0)
         printf("closing: ok\n%d long operations were done\n", were_done);
     MPI_Finalize();
-    return failures != 0;
+    return sum != 0;
 }

@@ -1,4 +1,5 @@
 /* Multicast: the same bytes for many ranks, one completion, refusals, targets that compute. */
+#include "check.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,14 +7,7 @@
 #include <tutti.h>
 
 enum { LONGEST = 50000, ROUNDS = 200 };
-static int me, n, failures;
-#define CHECK(holds)                                                                       \
-    do {                                                                                   \
-        if (!(holds)) {                                                                    \
-            fprintf(stderr, "rank %d, line %d: expected %s\n", me, __LINE__, #holds); \
-            failures++;                                                                    \
-        }                                                                                  \
-    } while (0)
+static int n;
 
 static void gather(const tutti_region *own, tutti_region *all)
 {

@@ -1,17 +1,9 @@
 /* Operations that are refused are counted by reason, at the rank on whose memory they were to work. Between two nodes. */
+#include "check.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
 #include <tutti.h>
-
-static int me, failures;
-#define CHECK(holds)                                                                    \
-    do {                                                                                \
-        if (!(holds)) {                                                                 \
-            fprintf(stderr, "rank %d, line %d: expected %s\n", me, __LINE__, #holds); \
-            failures++;                                                                 \
-        }                                                                               \
-    } while (0)
 
 static void refused(const char *reason)
 {
@@ -79,7 +71,8 @@ int main(int argc, char **argv)
         else
             ask(regions, reasons[at]);
     }
-    MPI_Reduce(&failures, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    int sum = failures;
+    MPI_Reduce(&sum, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
     if (me == 0 && !all)
         puts("refused: ok");
     MPI_T_finalize();

@@ -1,4 +1,5 @@
 /* Regions: write, read, atomic changes, gathered writes, queues, fences, rights and every status. */
+#include "check.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,14 +7,7 @@
 #include <tutti.h>
 
 enum { WORDS = 65536, ROUNDS = 500, SHARED = 4096 };
-static int me, n, failures;
-#define CHECK(holds)                                                                       \
-    do {                                                                                   \
-        if (!(holds)) {                                                                    \
-            fprintf(stderr, "rank %d, line %d: expected %s\n", me, __LINE__, #holds); \
-            failures++;                                                                    \
-        }                                                                                  \
-    } while (0)
+static int n;
 
 static void tell(const tutti_region *own, tutti_region *all)
 {
@@ -156,9 +150,10 @@ int main(int argc, char **argv)
     CHECK(tutti_close(&alias) == TUTTI_OK && tutti_close(&region) == TUTTI_OK && tutti_close(&queue) == TUTTI_OK);
     CHECK(tutti_free(memory) == TUTTI_OK && tutti_free(memory) == TUTTI_ERR_ARG);
 
-    MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (me == 0 && failures == 0)
+    int sum = failures;
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (me == 0 && sum == 0)
         printf("regions: ok\n");
     MPI_Finalize();
-    return failures != 0;
+    return sum != 0;
 }

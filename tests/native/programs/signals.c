@@ -1,4 +1,5 @@
 /* Signals: functions of a receiver that computes; order, answers, refusals, and the end of one. */
+#include "check.h"
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -7,16 +8,9 @@
 #include <tutti.h>
 
 enum { ROUNDS = 400, LONGEST = 3000, RANKS_MAX = 16 };
-static int me, n;
+static int n;
 static char large[1 << 20];
-static atomic_int failures, inside;
-#define CHECK(holds)                                                                       \
-    do {                                                                                   \
-        if (!(holds)) {                                                                    \
-            fprintf(stderr, "rank %d, line %d: expected %s\n", me, __LINE__, #holds); \
-            failures++;                                                                    \
-        }                                                                                  \
-    } while (0)
+static atomic_int inside;
 
 struct message {
     int number;

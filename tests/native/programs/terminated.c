@@ -9,6 +9,7 @@
  * withdrawn: all ranks give a function and take it back.
  * The job ends with STATUS. */
 #define _DEFAULT_SOURCE
+#include "check.h"
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,17 +19,10 @@
 #include <unistd.h>
 
 enum { RANKS_MAX = 16, DEPTH = 7, TAG = 5, STOP = -1 };
-static int me, n, failures, by_receives, rounds_left;
+static int n, by_receives, rounds_left;
 static atomic_int calls;
 static tutti_region queues[RANKS_MAX];
 static unsigned long random_state;
-#define CHECK(holds)                                                                       \
-    do {                                                                                   \
-        if (!(holds)) {                                                                    \
-            fprintf(stderr, "rank %d, line %d: expected %s\n", me, __LINE__, #holds); \
-            failures++;                                                                    \
-        }                                                                                  \
-    } while (0)
 
 static void give(int to, int depth) {
     if (by_receives) {
@@ -121,8 +115,8 @@ int main(int argc, char **argv) {
         next();
     else
         rounds();
-    int all;
-    MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    int all, sum = failures;
+    MPI_Allreduce(&sum, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (me == 0 && all == 0)
         printf("terminated: ok\n");
     MPI_Finalize();

@@ -1,41 +1,13 @@
 /* Names are published, looked up and taken back; what is wrong gives the class that the standard has for it.
  * With a file as argument: rank 0 computes until the last rank has looked a name up and made the file. With
  * "late": the last rank asks when rank 0 has left. */
+#include "../../mpi/programs/require.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#define WANT(holds, ...)                                       \
-    do {                                                       \
-        if (!(holds)) {                                        \
-            printf("%s:%d: ", __func__, __LINE__);             \
-            printf(__VA_ARGS__);                               \
-            printf("\n");                                      \
-            fflush(stdout);                                    \
-            MPI_Abort(MPI_COMM_WORLD, 1);                      \
-        }                                                      \
-    } while (0)
-
-#define CHECK(call)                                            \
-    do {                                                       \
-        int code_ = (call);                                    \
-        if (code_ != MPI_SUCCESS) {                            \
-            char text_[MPI_MAX_ERROR_STRING];                  \
-            int length_;                                       \
-            MPI_Error_string(code_, text_, &length_);          \
-            WANT(0, "%s: %s", #call, text_);                   \
-        }                                                      \
-    } while (0)
-
-#define FAILS(call, wanted)                                                                       \
-    do {                                                                                          \
-        int code_ = (call), class_ = MPI_SUCCESS;                                                 \
-        MPI_Error_class(code_, &class_);                                                          \
-        WANT(class_ == (wanted), "%s gives class %d, expected %s", #call, class_, #wanted);       \
-    } while (0)
 
 static int rank, size;
 

@@ -25,6 +25,7 @@
  *   spawn places N HOST   prints the virtual nodes of N children that were wished for a host, or for none
  */
 #define _GNU_SOURCE
+#include "../../mpi/programs/require.h"
 #include <mpi.h>
 #include <poll.h>
 #include <sched.h>
@@ -36,35 +37,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define WANT(holds, ...)                                       \
-    do {                                                       \
-        if (!(holds)) {                                        \
-            printf("%s:%d: ", __func__, __LINE__);             \
-            printf(__VA_ARGS__);                               \
-            printf("\n");                                      \
-            fflush(stdout);                                    \
-            MPI_Abort(MPI_COMM_WORLD, 1);                      \
-        }                                                      \
-    } while (0)
-
-#define CHECK(call)                                            \
-    do {                                                       \
-        int code_ = (call);                                    \
-        if (code_ != MPI_SUCCESS) {                            \
-            char text_[MPI_MAX_ERROR_STRING];                  \
-            int length_;                                       \
-            MPI_Error_string(code_, text_, &length_);          \
-            WANT(0, "%s: %s", #call, text_);                   \
-        }                                                      \
-    } while (0)
-
-#define FAILS(call, wanted)                                                                       \
-    do {                                                                                          \
-        int code_ = (call), class_ = MPI_SUCCESS;                                                 \
-        MPI_Error_class(code_, &class_);                                                          \
-        WANT(class_ == (wanted), "%s gives class %d, expected %s", #call, class_, #wanted);       \
-    } while (0)
 
 static int rank, size;
 static char *self;
