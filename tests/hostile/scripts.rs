@@ -180,7 +180,9 @@ fn epilogs_that_have_not_begun_are_begun_by_the_next_daemon() {
         }
         let before = lines("began");
         machine.cluster.kill_daemon(0).start();
-        await_that("more run under another", || lines("began") == before + OF_ACCOUNT_MAX || have_all_begun());
+        await_that("more run under another", || {
+            lines("began") == before + OF_ACCOUNT_MAX || have_all_begun()
+        });
     }
     assert!(have_all_begun(), "{:?}", kept.lines("began"));
     std::fs::write(kept.path("go"), "").expect("our folder");

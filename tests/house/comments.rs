@@ -23,7 +23,7 @@ fn long_lines(text: &str) -> Vec<usize> {
 }
 
 /// Sources below a folder.
-fn sources_in(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn sources_in(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
         if path.is_dir() && entry.file_name() != "target" {

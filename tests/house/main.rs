@@ -209,6 +209,44 @@ fn document_links_lead_to_files() {
     assert!(documents.len() > 30 && broken.is_empty(), "{broken:#?}");
 }
 
+/// Paths of sources in documents and comments, as `daemon/src/core.rs`; folders in between may be left out.
+#[test]
+fn paths_of_sources_lead_to_files() {
+    let (mut documents, mut sources, mut broken) = (Vec::new(), Vec::new(), Vec::new());
+    documents_in(&root(), &mut documents);
+    for folder in ["bench", "bindings", "crates", "examples", "mk", "tests"] {
+        comments::sources_in(&root().join(folder), &mut sources);
+    }
+    let sources: Vec<Vec<&std::ffi::OsStr>> = sources.iter().map(|path| path.iter().collect()).collect();
+    let is_there = |named: &str| {
+        sources.iter().any(|path| {
+            let mut parts = path.iter();
+            let has_all = named.split('/').all(|part| parts.any(|of_path| *of_path == part));
+            has_all
+                && path.last().is_some_and(|last| named.rsplit('/').next().is_some_and(|name| *last == name))
+        })
+    };
+    let of_rust = sources.iter().map(|path| path.iter().collect::<std::path::PathBuf>());
+    let mut named = 0;
+    for path in documents.into_iter().chain(of_rust) {
+        let is_document = path.extension().is_some_and(|end| end == "md");
+        if path.ends_with("CHANGELOG.md") || path.components().any(|part| part.as_os_str() == "benchmarks") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("text");
+        let is_read = |line: &&str| is_document || line.trim_start().starts_with("//");
+        for word in text.lines().filter(is_read).flat_map(|line| line.split('`').skip(1).step_by(2)) {
+            if word.ends_with(".rs") && word.contains('/') && !word.contains([' ', '*']) {
+                named += 1;
+                if !is_there(word) {
+                    broken.push(format!("{}: {word}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(named > 100 && broken.is_empty(), "{named} paths: {broken:#?}");
+}
+
 #[test]
 fn document_lines_are_at_most_110_columns() {
     let mut documents = Vec::new();

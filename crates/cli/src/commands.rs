@@ -353,9 +353,9 @@ pub fn is_known(name: &str) -> bool {
 /// Whether a command needs files of the machine on which a daemon runs, or a terminal all the time: for
 /// another host it runs there.
 pub fn reads_this_machine(name: &str) -> bool {
-    const READERS: [&str; 16] = [
-        "top", "logs", "history", "timeline", "board", "doctor", "account", "up", "down", "keygen", "config",
-        "why", "advise", "snapshot", "page", "machine",
+    const READERS: [&str; 15] = [
+        "top", "logs", "timeline", "board", "doctor", "account", "up", "down", "keygen", "config", "why",
+        "advise", "snapshot", "page", "machine",
     ];
     READERS.contains(&name)
 }

@@ -159,11 +159,6 @@ impl Members {
         false
     }
 
-    /// The controller lives as whom a node knows it.
-    pub fn controller_incarnation(&self) -> u64 {
-        self.nodes[&NodeId::CONTROLLER].about.incarnation
-    }
-
     /// Neighbours below a node in the tree.
     pub fn children(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
         self.alive().map(|(child, _)| child).filter(move |child| self.parent(*child) == Some(node))

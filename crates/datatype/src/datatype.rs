@@ -116,12 +116,6 @@ impl Datatype {
         self.layout.handle.is_some()
     }
 
-    /// Hash of the sequence of basic types of `count` elements; the same for types with the same data,
-    /// whatever their gaps.
-    pub fn signature_hash(&self, count: usize) -> u64 {
-        self.layout.part.signature.repeat(count as i128).map_or(0, |signature| signature.hash)
-    }
-
     /// `count` elements at `address` as a stream of bytes.
     ///
     /// # Errors

@@ -228,11 +228,6 @@ impl Typed {
         Ok(Typed { client, name: name.to_owned(), at_most })
     }
 
-    /// Another time for the calls that follow.
-    pub fn set_at_most(&mut self, at_most: Duration) {
-        self.at_most = at_most;
-    }
-
     /// Length of the queue of this connection ([`Client::waiting`]).
     pub fn waiting(&mut self) -> usize {
         self.client.waiting()

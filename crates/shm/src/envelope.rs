@@ -21,9 +21,9 @@ pub const CTS: u8 = 5;
 pub const FIN: u8 = 6;
 /// Inside a node, answer: both copy.
 pub const COOP: u8 = 7;
-/// Inside a node: a receive is told to its sender.
+/// Inside a node: a receive is advertised to its sender.
 pub const RTR: u8 = 8;
-/// Inside a node: a message that is written to a advertised receive.
+/// Inside a node: a message that is written to an advertised receive.
 pub const WRITE: u8 = 9;
 /// The sender asks for a message back that is announced.
 pub const CANCEL: u8 = 10;
@@ -39,11 +39,11 @@ pub const NAMES: u8 = 12;
 /// Answer.
 pub const NAMED: u8 = 13;
 
-/// Between nodes: a receive is told to its sender.
+/// Between nodes: a receive is advertised to its sender.
 pub const FAR_RTR: u8 = 14;
-/// Between nodes: a message that is written to a told receive.
+/// Between nodes: a message that is written to an advertised receive.
 pub const FAR_WRITE: u8 = 15;
-/// Between nodes: a told receive is to be written to no more.
+/// Between nodes: an advertised receive is to be written to no more.
 pub const RTR_VOID: u8 = 16;
 /// Answer: nothing is written to it that was not announced before.
 pub const RTR_VOIDED: u8 = 17;

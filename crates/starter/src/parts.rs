@@ -48,8 +48,10 @@ pub struct Parts {
     pub peers: Option<(OwnedFd, Peers)>,
     /// The process that serves regions for other jobs, once a rank has published one.
     pub regions: Option<Regions>,
-    /// Ranks that have left, which are answered for; and what stands in for those that stand still.
-    pub absent: (Exited, StandIns),
+    /// Ranks that have left, which are answered for.
+    pub exited: Exited,
+    /// What stands in for ranks that stand still.
+    pub stand_ins: StandIns,
     /// Where a child reports that it could not become the program; closed when all have.
     pub failures: Option<OwnedFd>,
     /// Pids of ranks whose numbers have been given to others since the front end was told.

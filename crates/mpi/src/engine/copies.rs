@@ -4,7 +4,7 @@
 //! ```text
 //! announced  -> the sender waits, on another core?   ring faster: CTS, bulk ring
 //!                                                    else COOP: both copy pieces (`Together`)
-//!               else the receiver alone, then DONE; becomes `Together` for the rest when the sender comes in
+//!               else the receiver alone, then FIN; becomes `Together` for the rest when the sender comes in
 //! written    -> `Together` from the start: the sender knows the address; the receiver helps if it is there
 //! ```
 //!

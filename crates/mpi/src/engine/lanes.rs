@@ -37,9 +37,9 @@ pub(super) enum Lane {
     RendezvousIn,
     /// To the peer, announced, and the peer has asked us to help.
     RendezvousOut,
-    /// From the peer to a advertised receive.
+    /// From the peer to an advertised receive.
     WrittenIn,
-    /// To a advertised receive of the peer.
+    /// To an advertised receive of the peer.
     WrittenOut,
 }
 

@@ -12,16 +12,16 @@
 //! | STREAM | sender | message number, 0, what the data are (while checking) | an eager message whose data come through the bulk ring |
 //! | RTS | sender | message number, address or 0, as above | a large or synchronous message: the receiver decides how it comes; a small one brings its data behind the address, in place of what they are |
 //! | CTS | receiver | message number | matched: stream it through the bulk ring |
-//! | DONE | receiver | message number, how many more | matched and copied: the sends of this number and so many behind it are finished |
+//! | FIN | receiver | message number, how many more | matched and copied: the sends of this number and so many behind it are finished |
 //! | COOP | receiver | message, address, offset, number of the copy | matched: copy these bytes with me |
 //! | RTR | receiver | number, first pending, address or 0, position seen | a message that matches this may be written there |
-//! | WRITE | sender | message, address, number of the receive, of the copy, what the data are | a message that is written to a advertised receive |
+//! | WRITE | sender | message, address, number of the receive, of the copy, what the data are | a message that is written to an advertised receive |
 //! | CANCEL | sender | message number | MPI_Cancel of an announced message: dropped if no receive has taken it |
 //! | CANCELLED | receiver | message number | it is dropped; without this answer the message goes on |
 //!
 //! ```text
 //! RTS -> matched -> sender waits in the library, on another core? CTS and bulk ring, or COOP and both copy: what is
-//!                        faster (`pace`); else the receiver copies from the sender's memory in pieces, then DONE
+//!                        faster (`pace`); else the receiver copies from the sender's memory in pieces, then FIN
 //! RTR -> matching large send -> WRITE, then the same two ways, without asking
 //! ```
 //!

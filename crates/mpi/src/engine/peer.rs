@@ -164,7 +164,7 @@ pub(super) struct Peer {
     pub sinks: Numbered<Sink>,
     /// Which of `sinks` got data last.
     pub arriving: u32,
-    /// Requests of the announced sends that wait for CTS, COOP or DONE.
+    /// Requests of the announced sends that wait for CTS, COOP or FIN.
     pub rendezvous: Numbered<u32>,
     /// Single copies between the memories of the two ranks.
     pub copies: Lanes,
@@ -218,7 +218,7 @@ pub(super) enum Outgoing {
     },
 }
 
-/// A message to a advertised receive.
+/// A message to an advertised receive.
 #[derive(Debug)]
 pub(super) struct Written<'a> {
     /// Context of the communicator.
@@ -365,7 +365,7 @@ impl Peer {
         self.rings.out.try_push(envelope, &words(arguments))
     }
 
-    /// Announces a message that is written to a advertised receive or streamed to it at once; `cut` is that
+    /// Announces a message that is written to an advertised receive or streamed to it at once; `cut` is that
     /// of the copy, none for the stream. Returns the number of the message and that of its copy; `None` when
     /// the ring is full.
     pub(super) fn push_written(&mut self, remote_write: &Written) -> Option<(u32, u32)> {

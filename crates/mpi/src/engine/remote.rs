@@ -7,7 +7,7 @@
 //! | PART | sender | data | the next of the message that is streaming |
 //! | RTS | sender | - | a large or synchronous message |
 //! | CTS | receiver | - | matched: send it in bulk under the name in `word` |
-//! | DONE | receiver | - | matched, and there is nothing to send |
+//! | FIN | receiver | - | matched, and there is nothing to send |
 //! | CREDIT | receiver | - | nothing new but the credit in `word` |
 //! | CANCEL | sender | - | an announced message is dropped if no receive has taken it |
 //! | CANCELLED | receiver | - | it is dropped |

@@ -10,7 +10,10 @@ use tutti_datatype::{Buffer, SignatureWord};
 use tutti_runtime::job::Job;
 use tutti_runtime::router::{Client, Lend, Outbox, RouteId, Router};
 use tutti_runtime::wrong::{self, Wrong};
-use tutti_shm::envelope::{CANCEL, CANCELLED, CREDIT, Head, PART};
+use tutti_shm::envelope::{
+    CANCEL, CANCELLED, CREDIT, CTS, EAGER, FAR_RTR, FAR_WRITE, FIN, Head, NAMED, NAMES, PART, RTR_VOID,
+    RTR_VOIDED, RTS, STREAM,
+};
 
 use super::arrival::{raise_answered, raise_unexpected};
 use super::counters::Counters;
@@ -21,9 +24,6 @@ use super::remote_state::{Accept, Cts, Inbound, Outgoing, Outlet, State, Target,
 use super::unexpected_message::{Body, SHORT_BYTES, Unexpected};
 use crate::events::{self, Event};
 use crate::request::Requests;
-use tutti_shm::envelope::{
-    CTS, EAGER, FAR_RTR, FAR_WRITE, FIN, NAMED, NAMES, RTR_VOID, RTR_VOIDED, RTS, STREAM,
-};
 
 /// Kinds of records that are messages.
 const KINDS: std::ops::Range<u8> = 1..0x20;

@@ -8,7 +8,7 @@
 //! takes WRITE: it must match that receive <-  or the data follow through the bulk ring
 //! ```
 //!
-//! To cancel a advertised receive the receiver takes back all that it has told to this sender (`void`), then
+//! To cancel an advertised receive the receiver takes back all that it has told to this sender (`void`), then
 //! looks what the sender claims: of the two words, each written by one side and followed by a fence, at least
 //! one is seen. A sender that sees the receive taken back sends in the ordinary way; a receiver that
 //! sees it claimed lets it go on.
@@ -211,7 +211,7 @@ impl Engine {
             || self.has_pieces(from, Lane::WrittenIn)
     }
 
-    /// A message has come that is written to a advertised receive.
+    /// A message has come that is written to an advertised receive.
     pub(super) fn take_written(&mut self, from: usize, envelope: &Envelope, arguments: [u64; 5]) {
         let [message, address, receive, number, word] = arguments;
         let found = self.matching.take_posted(&mut self.requests, from, envelope.context, envelope.tag);

@@ -236,7 +236,7 @@ pub(super) struct RtrReceiver {
     last: u64,
     void_upto: u64,
     pending: u32,
-    /// A advertised receive got a message that was too small to be written: telling waits for a large one.
+    /// An advertised receive got a message that was too small to be written: telling waits for a large one.
     disappointed: bool,
     /// Large messages for which receives are not told.
     crossing: u8,
