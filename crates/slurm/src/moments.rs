@@ -16,6 +16,11 @@ pub enum Day {
     Next,
 }
 
+/// Dates; those without a year are of this year.
+const DATES: [&str; 7] = ["%Y-%m-%d", "%m/%d/%y", "%m/%d", "%m.%d.%y", "%m.%d", "%m%d%y", "%m%d"];
+/// Times of a day, with or without seconds and half of the day.
+const TIMES: [&str; 6] = ["%H:%M:%S", "%H:%M", "%I:%M:%S%p", "%I:%M%p", "%I:%M:%S %p", "%I:%M %p"];
+
 /// Reads a moment of this machine's zone, in ms since 1970.
 ///
 /// # Errors
@@ -37,7 +42,7 @@ fn moment_at(text: &str, day: Day, now: &ZonedDateTime) -> Option<u64> {
     let date_alone = match text {
         "today" => Some(today),
         "tomorrow" => Some(today.checked_add(1.day()).ok()?),
-        _ => ["%Y-%m-%d", "%m/%d/%y", "%m/%d"].iter().find_map(|form| date(form, text, today)),
+        _ => DATES.iter().find_map(|form| date(form, text, today)),
     };
     if let Some(date) = date_alone {
         return ms(&zoned(date.to_datetime(Time::midnight()))?);
@@ -45,8 +50,9 @@ fn moment_at(text: &str, day: Day, now: &ZonedDateTime) -> Option<u64> {
     let time_alone = match text {
         "midnight" => Some(Time::midnight()),
         "noon" => Some(Time::constant(12, 0, 0, 0)),
+        "fika" => Some(Time::constant(15, 0, 0, 0)),
         "teatime" => Some(Time::constant(16, 0, 0, 0)),
-        _ => ["%H:%M:%S", "%H:%M"].iter().find_map(|form| Time::strptime(form, text).ok()),
+        _ => TIMES.iter().find_map(|form| Time::strptime(form, text).ok()),
     };
     if let Some(time) = time_alone {
         let of_today = zoned(today.to_datetime(time))?;
@@ -65,7 +71,7 @@ fn date(form: &str, text: &str, today: Date) -> Option<Date> {
     if form.contains("%y") || form.contains("%Y") {
         return Date::strptime(form, text).ok();
     }
-    Date::strptime("%Y/%m/%d", format!("{}/{text}", today.year())).ok()
+    Date::strptime(format!("%Y {form}"), format!("{} {text}", today.year())).ok()
 }
 
 /// `+2hours`, `-30` (seconds), or nothing, behind `now`.
@@ -122,6 +128,12 @@ mod tests {
             ("2026-11-29", 8.5),
             ("11/29/26", 8.5),
             ("11/29", 8.5),
+            ("112926", 8.5),
+            ("1129", 8.5),
+            ("11.29.26", 8.5),
+            ("11.29", 8.5),
+            ("4:30pm", 1.0),
+            ("04:30:00 PM", 1.0),
             ("2026-11-28T16:30", 1.0),
             ("2026-11-28T16:30:00", 1.0),
             ("11/28/26-16:30", 1.0),
@@ -139,7 +151,7 @@ mod tests {
 
     #[test]
     fn moments_that_are_none_are_refused() {
-        for text in ["", "soon", "now+", "now+2fortnights", "25:00", "2026-13-01", "now+99999999999999999999"]
+        for text in ["", "soon", "now+", "20261129", "3pm", "13:15pm", "now+2fortnights", "25:00", "2026-13-01", "now+99999999999999999999"]
         {
             assert_eq!(moment_at(text, Day::Next, &now()), None, "{text}");
         }

@@ -16,6 +16,8 @@ use crate::selection::Selection;
 use crate::table;
 use crate::view::{Job, State, states};
 
+pub mod columns;
+
 use Takes::{Nothing, Value};
 
 const NAME: &str = "sacct";
@@ -62,64 +64,10 @@ pub const SPECS: &[Spec] = &[
     ("yaml", '\0', Nothing),
 ];
 
-/// Columns: name and width, as Slurm has them.
-pub const COLUMNS: [(&str, usize); 46] = [
-    ("Account", 10),
-    ("AllocCPUS", 10),
-    ("AllocNodes", 10),
-    ("AllocTRES", 10),
-    ("AveCPU", 10),
-    ("AveRSS", 10),
-    ("Cluster", 10),
-    ("Comment", 14),
-    ("CPUTime", 10),
-    ("CPUTimeRAW", 10),
-    ("DerivedExitCode", 15),
-    ("Elapsed", 10),
-    ("ElapsedRaw", 10),
-    ("Eligible", 19),
-    ("End", 19),
-    ("ExitCode", 8),
-    ("Flags", 20),
-    ("GID", 6),
-    ("Group", 9),
-    ("JobID", 12),
-    ("JobIDRaw", 12),
-    ("JobName", 10),
-    ("MaxRSS", 10),
-    ("MaxVMSize", 10),
-    ("NCPUS", 10),
-    ("NNodes", 8),
-    ("NodeList", 15),
-    ("NTasks", 8),
-    ("Partition", 10),
-    ("Priority", 10),
-    ("QOS", 10),
-    ("Reason", 22),
-    ("ReqCPUS", 8),
-    ("ReqMem", 10),
-    ("ReqNodes", 8),
-    ("ReqTRES", 10),
-    ("Start", 19),
-    ("State", 10),
-    ("Submit", 19),
-    ("Suspended", 10),
-    ("SystemCPU", 10),
-    ("Timelimit", 10),
-    ("TotalCPU", 10),
-    ("UID", 6),
-    ("User", 9),
-    ("UserCPU", 10),
-];
-/// Columns that are listed and always empty here.
-const EMPTY: [&str; 1] = ["WorkDir"];
-const DEFAULT: &str = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode";
-const BRIEF: &str = "JobID,State,ExitCode";
-
 /// Question of a user.
 #[derive(Debug, Default)]
 pub struct Asked {
-    columns: Vec<(&'static str, i64)>,
+    columns: Vec<columns::Column>,
     jobs: Option<Vec<NamedJob>>,
     names: Option<Vec<String>>,
     users: Option<Vec<u32>>,
@@ -156,12 +104,7 @@ pub fn run(words: &[String]) -> ExitCode {
         return print(&format!("{VERSION}\n"));
     }
     if given("helpformat") {
-        let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).chain(EMPTY).collect();
-        let lines = names.chunks(4).map(|row| {
-            let row: String = row.iter().map(|name| format!("{name:<20}")).collect();
-            format!("{}\n", row.trim_end())
-        });
-        return print(&lines.collect::<String>());
+        return print(&columns::help());
     }
     if given("help") || given("usage") {
         return print(
@@ -179,7 +122,7 @@ pub fn read(line: &getopt::Line) -> Result<Asked, String> {
     let mut asked = Asked::default();
     let mut delimiter = "|".to_owned();
     let set = std::env::var("SACCT_FORMAT").ok().filter(|format| !format.is_empty());
-    let (mut is_parsable, mut format) = (false, set.unwrap_or_else(|| DEFAULT.to_owned()));
+    let (mut is_parsable, mut format) = (false, set.unwrap_or_else(|| columns::DEFAULT.to_owned()));
     let list = |value: &str| value.split(',').map(|word| word.trim().to_owned()).collect::<Vec<_>>();
     for (name, value) in &line.options {
         match *name {
@@ -188,11 +131,8 @@ pub fn read(line: &getopt::Line) -> Result<Asked, String> {
             "parsable" => (is_parsable, asked.manner.closes) = (true, true),
             "parsable2" => (is_parsable, asked.manner.closes) = (true, false),
             "delimiter" => delimiter = value.clone(),
-            "brief" => format = BRIEF.into(),
-            "long" => {
-                let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
-                format = names.join(",");
-            }
+            "brief" => format = columns::BRIEF.into(),
+            "long" => format = "all".into(),
             "format" => format = value.clone(),
             "jobs" => {
                 let jobs = forms::job_ids(value).map_err(|word| format!("Invalid job id: {word}"))?;
@@ -233,16 +173,7 @@ pub fn read(line: &getopt::Line) -> Result<Asked, String> {
     if is_parsable {
         asked.manner.delimiter = Some(delimiter);
     }
-    for (name, width) in table::columns(&format, '%') {
-        let found = COLUMNS.iter().copied().chain(EMPTY.map(|name| (name, 10)));
-        let found =
-            found.filter(|(known, _)| known.to_ascii_lowercase().starts_with(&name.to_ascii_lowercase()));
-        // The shortest name that begins so: `Job` is none of two, `State` is one.
-        let (known, usual) = found
-            .min_by_key(|(known, _)| known.len())
-            .ok_or_else(|| format!("Invalid field requested: \"{name}\""))?;
-        asked.columns.push((known, width.unwrap_or(usual as i64)));
-    }
+    asked.columns = columns::read(&format)?;
     Ok(asked)
 }
 
@@ -431,6 +362,10 @@ fn field(asked: &Asked, name: &str, job: &Job, part: &Part<'_>, waiting: &[u32],
         "Timelimit" if is_job => {
             job.row.limit_ms.map_or_else(|| "UNLIMITED".into(), |ms| forms::long_time(ms / 1000))
         }
+        "TimelimitRaw" if is_job => {
+            job.row.limit_ms.map_or_else(|| "UNLIMITED".into(), |ms| (ms / 60_000).to_string())
+        }
+        "WorkDir" if is_job => job.asked.folder().to_owned(),
         "AllocCPUS" | "NCPUS" if state == State::Pending && name == "AllocCPUS" => "0".into(),
         "AllocCPUS" | "NCPUS" | "ReqCPUS" => cores.to_string(),
         "AllocNodes" if !is_placed => "0".into(),
@@ -509,6 +444,9 @@ mod tests {
         );
         assert_eq!(shown("-p -n -o JobIDRaw,NodeList", &one), "7|n1|\n");
         assert_eq!(shown("-n -o nodelist%-6", &one), "n1     \n");
+        // The beginning of a name means the first of Slurm's list that begins so.
+        assert_eq!(shown("-nP -o job,maxr,ReqMem", &one), "7||0\n");
+        assert_eq!(shown("-nP -o SubmitLine,AdminComment,TimelimitRaw", &one), "||UNLIMITED\n");
         let cancelled = job(
             8,
             json!({"state": "over", "status": 137, "ended_ms": 9_000, "end": {"kind": "cancelled", "code": 0, "signal": 0, "by_uid": 0}}),
@@ -538,8 +476,9 @@ mod tests {
     #[test]
     fn every_column_has_a_value_or_is_empty() {
         let one = job(7, json!({}));
-        let all: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).chain(EMPTY).collect();
+        let all: Vec<&str> = columns::COLUMNS.iter().map(|(name, _)| *name).collect();
         let text = shown(&format!("-P -o {}", all.join(",")), &one);
+        assert_eq!(shown("-P -o ALL", &one), text);
         assert_eq!(
             text.lines().map(|line| line.matches('|').count()).collect::<Vec<_>>(),
             [all.len() - 1; 2]

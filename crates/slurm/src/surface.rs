@@ -118,7 +118,7 @@ fn surface_of_fields_and_states_is_the_tables() {
     for field in fields("squeue -O") {
         assert!(squeue::read(&[("Format", field.clone())], &mut Vec::new()).is_ok(), "{field}");
     }
-    let columns: Vec<String> = sacct::COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let columns: Vec<String> = sacct::columns::COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(fields("sacct -o"), columns);
     let states: Vec<[&str; 2]> = view::STATES.iter().map(|(_, long, short)| [*long, *short]).collect();
     assert_eq!(rows("States"), states);
