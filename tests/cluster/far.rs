@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tutti_tests::{Scratch, dist};
 
 use crate::Cluster;
+use crate::console::Terminal;
 use crate::harness::{LIMIT, RANK, Running, await_that, state_of};
 
 const HOST: &str = "ssh://eva@far";
@@ -257,6 +258,80 @@ fn far_front_end_passes_signals_and_outlived_jobs_are_attached() {
     std::fs::write(&go, "").expect("a file");
     front.await_line("over");
     assert_eq!(front.end().0, 0);
+}
+
+impl Far {
+    /// In front of what the program does, these lines.
+    fn begins_with(self, lines: &str) -> Self {
+        let script = std::fs::read_to_string(self.program()).expect("the program");
+        let script = script.replacen("echo 'Welcome", &format!("{lines}\necho 'Welcome"), 1);
+        std::fs::write(self.program(), script).expect("a file");
+        self
+    }
+
+    /// A shell at a terminal where `$tutti` is that of the far host.
+    fn at_terminal(&self, script: &str) -> Terminal {
+        let tutti = format!("{} --at {HOST}", tutti_tests::program("tutti").get_program().display());
+        let (program, nothing) = (self.program(), self.scratch.path().join("nothing"));
+        let variables: [(&str, &std::ffi::OsStr); 3] =
+            [("tutti", tutti.as_ref()), ("TUTTI_RSH", program.as_ref()), ("TUTTI_DIR", nothing.as_ref())];
+        Terminal::run(script, &variables)
+    }
+}
+
+#[test]
+fn far_host_that_ssh_does_not_reach_is_named_in_one_line() {
+    let cluster = Cluster::up("cluster-far-refused", 1, &[]);
+    let far = Far::of(&cluster, "cluster-far-refused-host");
+    let ran = tutti_tests::run(far.command(&["ps"]).env("TUTTI_RSH", "/nothing/ssh"), LIMIT);
+    let line =
+        "tutti ps: cannot start /nothing/ssh: No such file or directory (TUTTI_RSH names another program)\n";
+    assert_eq!((ran.code(), ran.stderr.as_str()), (1, line));
+    let denied = "eva@far: Permission denied (publickey,password).";
+    for (lines, own) in [
+        (format!("echo '{denied}' >&2; exit 255"), format!("{denied}\n")),
+        // No tutti there.
+        ("exec sh -c 'exec no-such-tutti relay' 2>/dev/null".to_owned(), String::new()),
+        // A host that never stops to greet.
+        ("exec yes welcome 2>/dev/null".to_owned(), String::new()),
+    ] {
+        let far = Far::of(&cluster, "cluster-far-refused-host").begins_with(&lines);
+        for words in [&["ps"][..], &["run", "-n", "1", RANK]] {
+            let ran = tutti_tests::run(&mut far.command(words), LIMIT);
+            let expected = format!("{own}tutti {}: no `tutti relay` answers on eva@far", words[0]);
+            let is_one_line = ran.stderr.lines().count() == own.lines().count() + 1;
+            assert!(ran.code() == 1 && is_one_line && ran.stderr.starts_with(&expected), "{lines}: {ran}");
+        }
+    }
+    // A greeting as long as a book, without an end of its last line, is left out.
+    let book = "seq 200000; printf 'and last: '";
+    let far = Far::of(&cluster, "cluster-far-refused-host").begins_with(book);
+    let ran = tutti_tests::run(&mut far.command(&["run", "-n", "1", RANK, "say=here"]), LIMIT);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str(), ran.code()), ("here\n", "", 0));
+}
+
+/// The program in place of ssh asks for a password at the terminal.
+#[test]
+fn far_host_that_asks_for_a_password_gets_it_from_the_terminal() {
+    let asks = "printf 'password: ' >/dev/tty; read word </dev/tty; [ \"$word\" = secret ] || exit 255";
+    let cluster = Cluster::up("cluster-far-password", 1, &[]);
+    let far = Far::of(&cluster, "cluster-far-password-host").begins_with(asks);
+    let mut terminal = far.at_terminal(&format!("$tutti run -n 1 {RANK} say=here; echo \"status $?\""));
+    terminal.await_text("password: ");
+    terminal.press("secret\n");
+    terminal.await_text("here");
+    terminal.await_text("status 0");
+    drop(terminal);
+    // Who does not know it presses Ctrl-C: the command ends, and nothing goes on asking.
+    for command in ["ps", "run -n 1 true"] {
+        let mut terminal = far.at_terminal(&format!("trap : INT; $tutti {command}; echo \"status $?\""));
+        terminal.await_text("password: ");
+        terminal.press("\x03");
+        terminal.await_text("status 130");
+        let has_gone = || far.lines().into_iter().all(|pid| state_of(pid).is_none());
+        await_that("nothing asks at the terminal", has_gone);
+        drop(terminal);
+    }
 }
 
 /// Hosts that a program in place of ssh reaches: each is a folder here. The first try finds none of them.

@@ -2,6 +2,7 @@
 //! when something dies.
 #![allow(unreachable_pub, reason = "a program: no other crate uses it")]
 
+mod allocations;
 mod attach;
 mod batch;
 mod board;

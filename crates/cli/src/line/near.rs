@@ -8,6 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use rustix::net::{RecvFlags, recv};
 use rustix::process::Signal;
 use tutti_client::at::{self, Opened, Opening};
 use tutti_os::stderr::print_line;
@@ -94,7 +97,7 @@ fn begin(target: &str, local: &mut UnixStream) -> Result<Begun, String> {
     let opening = at::read_line(local).map_err(gone)?;
     let opening: Opening = serde_json::from_slice(&opening).map_err(|error| error.to_string())?;
     let hello = Hello { version: VERSION, session: None, received: 0, opening };
-    let (wire, welcome) = connect(&target, &hello, None)?;
+    let (wire, welcome) = connect(&target, &hello, None, Some(local))?;
     match welcome {
         Welcome::Open { session, received } => Ok(Begun { target, wire, session, received, silent_max }),
         Welcome::Refused(text) => Err(text),
@@ -142,7 +145,7 @@ fn keep(begun: Begun, local: UnixStream) -> Result<(), String> {
             between = (between * 2).min(AGAIN.1);
             let (session, received) = (Some(session.clone()), end.line.received());
             let hello = Hello { version: VERSION, session, received, opening: Opening::Frames };
-            match connect(&target, &hello, Some(welcome_max)) {
+            match connect(&target, &hello, Some(welcome_max), None) {
                 Ok((new, Welcome::Open { received, .. })) => {
                     end.line.handle_line(received).map_err(|error| lost(&error))?;
                     wire = Some(new);
@@ -156,8 +159,13 @@ fn keep(begun: Begun, local: UnixStream) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes a line and says the first words.
-fn connect(target: &Target, hello: &Hello, patience: Option<Duration>) -> Result<(Wire, Welcome), String> {
+/// Makes a line and says the first words; `opener` is the command that may go meanwhile.
+fn connect(
+    target: &Target,
+    hello: &Hello,
+    patience: Option<Duration>,
+    opener: Option<&UnixStream>,
+) -> Result<(Wire, Welcome), String> {
     let socket = |error| format!("cannot make a socket for the line: {error}");
     let (mut stream, theirs) = UnixStream::pair().map_err(socket)?;
     let input = theirs.try_clone().map_err(socket)?;
@@ -170,12 +178,11 @@ fn connect(target: &Target, hello: &Hello, patience: Option<Duration>) -> Result
     let child = command.spawn().map_err(|error| cannot_start(&command, &error))?;
     // The ends of ssh are not ours.
     drop(command);
-    stream.set_read_timeout(patience).map_err(socket)?;
     let mut words = serde_json::to_vec(hello).expect("first words are serialisable");
     words.push(b'\n');
     let written = stream.write_all(&words);
     let mut wire = Wire { child, stream };
-    let welcome = written.ok().and_then(|()| await_welcome(&mut wire.stream));
+    let welcome = written.ok().and_then(|()| await_welcome(&wire.stream, patience, opener));
     match welcome {
         Some(welcome) => Ok((wire, welcome)),
         None => {
@@ -189,15 +196,26 @@ fn connect(target: &Target, hello: &Hello, patience: Option<Duration>) -> Result
     }
 }
 
-fn await_welcome(stream: &mut UnixStream) -> Option<Welcome> {
-    let (mut noise, mut line, mut byte) = (0, Vec::new(), [0]);
+/// Reads the relay's answer, and no byte behind it; none: it does not come, or the command that has opened
+/// the line has gone meanwhile.
+fn await_welcome(
+    stream: &UnixStream,
+    patience: Option<Duration>,
+    command: Option<&UnixStream>,
+) -> Option<Welcome> {
+    let (mut noise, mut line, mut piece) = (0, Vec::new(), [0; 4096]);
     while noise < NOISE_MAX + at::OPENING_BYTES_MAX {
-        if stream.read(&mut byte).ok()? == 0 {
+        await_bytes(stream, patience, command)?;
+        let (there, _) =
+            retry_on_intr(|| recv(stream, &mut piece[..], RecvFlags::PEEK | RecvFlags::DONTWAIT)).ok()?;
+        let end = piece[..there].iter().position(|byte| *byte == b'\n').map_or(there, |end| end + 1);
+        let (read, _) = retry_on_intr(|| recv(stream, &mut piece[..end], RecvFlags::DONTWAIT)).ok()?;
+        if read == 0 {
             return None;
         }
-        noise += 1;
-        if byte[0] != b'\n' {
-            line.push(byte[0]);
+        noise += read;
+        line.extend_from_slice(&piece[..read]);
+        if line.pop_if(|byte| *byte == b'\n').is_none() {
             continue;
         }
         // A prompt without its end may stand in front.
@@ -208,6 +226,21 @@ fn await_welcome(stream: &mut UnixStream) -> Option<Welcome> {
         line.clear();
     }
     None
+}
+
+/// Waits until the line has bytes, or its end; none: the time is up, or the command has gone. Then nobody
+/// waits for what ssh may ask at the terminal.
+fn await_bytes(stream: &UnixStream, patience: Option<Duration>, command: Option<&UnixStream>) -> Option<()> {
+    let timeout = patience.map(|patience| Timespec {
+        tv_sec: patience.as_secs() as i64,
+        tv_nsec: patience.subsec_nanos().into(),
+    });
+    let mut polled = vec![PollFd::new(stream, PollFlags::IN)];
+    // It says nothing before the answer, so its end alone is looked for.
+    polled.extend(command.map(|command| PollFd::new(command, PollFlags::empty())));
+    let ready = retry_on_intr(|| poll(&mut polled, timeout.as_ref())).ok()?;
+    let has_gone = polled.get(1).is_some_and(|command| !command.revents().is_empty());
+    (ready > 0 && !has_gone).then_some(())
 }
 
 #[cfg(test)]
