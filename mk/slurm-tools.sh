@@ -17,6 +17,10 @@ declare -A packages=(
     [reframe]="reframe-hpc==4.10.4"
     [qtoolkit]="qtoolkit==0.1.7"
     [pysqa]="pysqa==1.1.1"
+    [cluster_tools]="cluster-tools==4.3.3"
+    [dpdispatcher]="dpdispatcher==1.1.0"
+    [cylc]="cylc-flow==8.5.4"
+    [reportseff]="reportseff==2.10.3 slurm2sql==0.9.9"
 )
 passed=0 failed=0 skipped=0
 mkdir -p "$PLACE"
@@ -39,6 +43,7 @@ cleanup() {
     rm -rf "$work"
 }
 trap cleanup EXIT
+export USER=${USER:-$(id -un)}
 tutti up --nodes 3 --slots 2 >/dev/null || exit 1
 for tool; do
     if [ -z "${packages[$tool]:-}" ]; then

@@ -151,8 +151,18 @@ mod tests {
 
     #[test]
     fn moments_that_are_none_are_refused() {
-        for text in ["", "soon", "now+", "20261129", "3pm", "13:15pm", "now+2fortnights", "25:00", "2026-13-01", "now+99999999999999999999"]
-        {
+        for text in [
+            "",
+            "soon",
+            "now+",
+            "20261129",
+            "3pm",
+            "13:15pm",
+            "now+2fortnights",
+            "25:00",
+            "2026-13-01",
+            "now+99999999999999999999",
+        ] {
             assert_eq!(moment_at(text, Day::Next, &now()), None, "{text}");
         }
     }

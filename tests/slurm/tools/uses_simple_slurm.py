@@ -16,10 +16,17 @@ def await_that(what, is_so, limit=60):
 here = pathlib.Path.cwd()
 first = Slurm(job_name="abc", time="00:01:00", exclusive=True, output=f"{here}/first_%j.out")
 number = first.sbatch("while [ ! -e go ]; do sleep 0.05; done; echo hi $SLURM_JOB_ID")
-first.squeue.update_squeue()
-jobs = {str(job["JOBID"]): job for job in (first.squeue.jobs.values() if isinstance(first.squeue.jobs, dict) else first.squeue.jobs)}
-assert str(number) in jobs, first.squeue.jobs
-assert jobs[str(number)]["NAME"] == "abc" and jobs[str(number)]["ST"] == "R", jobs
+
+
+def listed(slurm, job):
+    slurm.squeue.update_squeue()
+    jobs = slurm.squeue.jobs
+    return {str(row["JOBID"]): row for row in (jobs.values() if isinstance(jobs, dict) else jobs)}.get(str(job))
+
+
+row = listed(first, number)
+assert row and row["NAME"] == "abc", first.squeue.jobs
+await_that("it runs", lambda: listed(first, number)["ST"] == "R")
 second = Slurm(array=range(3, 6), dependency=dict(afterok=number), output=f"{here}/second_%A_%a.out")
 array = second.sbatch("echo element $SLURM_ARRAY_TASK_ID")
 (here / "go").touch()
@@ -28,13 +35,6 @@ await_that("the array's text", lambda: (here / f"second_{array}_5.out").read_tex
 assert (here / f"first_{number}.out").read_text() == f"hi {number}\n"
 third = Slurm(job_name="long")
 number = third.sbatch("sleep 1000")
-third.squeue.update_squeue()
+assert listed(third, number), third.squeue.jobs
 third.scancel.cancel_job(number)
-
-
-def is_gone():
-    third.squeue.update_squeue()
-    return str(number) not in str(third.squeue.jobs)
-
-
-await_that("the cancelled job is gone", is_gone)
+await_that("the cancelled job is gone", lambda: listed(third, number) is None)
