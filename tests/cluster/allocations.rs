@@ -60,7 +60,7 @@ impl Allocation {
         }
     }
 
-    /// What `scancel` does: all processes get KILL.
+    /// Ends all processes by KILL, as `scancel` does at last.
     fn cancel(&self) {
         self.signal(Signal::KILL);
         self.mark.assert_nothing_left();

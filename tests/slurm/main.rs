@@ -9,6 +9,7 @@ mod gpus;
 #[path = "../launch/harness.rs"]
 #[allow(dead_code)]
 mod harness;
+mod hostile;
 mod jobs;
 mod lists;
 mod refusals;

@@ -1,0 +1,68 @@
+//! Scripts that would go on for ever, or ask for more than there is: each finds a bound that is said.
+
+use crate::Slurm;
+use crate::harness::await_that;
+
+/// Restarts of a job, at most.
+const RESTARTS_MAX: usize = 100;
+
+/// A job that requeues itself whenever it runs ends when it has done so often enough.
+#[test]
+fn job_whose_requeue_always_fails_ends_after_a_number_of_restarts() {
+    let slurm = Slurm::up("slurm-requeue-for-ever", 1, &["--slots", "2"]);
+    slurm.write(
+        "job.sh",
+        "#!/bin/sh\necho >>runs\nscontrol requeue $SLURM_JOB_ID 2>>refused || exit 3\nexec sleep 1000\n",
+    );
+    let job = slurm.submit("--requeue job.sh").to_string();
+    let runs =
+        || std::fs::read_to_string(slurm.cluster.folder.join("runs")).unwrap_or_default().lines().count();
+    for count in (10..=RESTARTS_MAX).step_by(10) {
+        await_that(&format!("it has run {count} times"), || runs() >= count);
+        slurm.ok("squeue -h");
+    }
+    slurm.await_state(&job, "FAILED");
+    assert_eq!(runs(), RESTARTS_MAX + 1);
+    let refused = slurm.read("refused");
+    assert!(refused.contains(" has been requeued 100 times, which are as many as may be"), "{refused}");
+    let rows = slurm.ok(&format!("sacct -X -nP -j {job} -o JobID,State,ExitCode"));
+    assert_eq!(rows, format!("{job}|FAILED|3:0\n"));
+}
+
+/// A script that submits itself for ever is refused when its user has as many jobs as may be.
+#[test]
+fn script_that_submits_itself_finds_a_limit_that_is_said() {
+    let slurm = Slurm::up("slurm-self", 1, &["--slots", "2"]);
+    slurm.write(
+        "job.sh",
+        "#!/bin/sh\nwhile sbatch --hold --array=1-1000 -o none job.sh >>answers 2>>refused; do :; done\n",
+    );
+    slurm.ok("sbatch --wait -o none job.sh");
+    assert_eq!(slurm.read("answers").lines().count(), 11);
+    let refused = slurm.read("refused");
+    let expected = "sbatch: error: Batch job submission failed: you have 11012 jobs that are not over, and may \
+                    have 12000: wait until some are over\n";
+    assert_eq!(refused, expected);
+    assert_eq!(slurm.ok("squeue -h -r -t PD -o %i").lines().count(), 11_000);
+    slurm.ok("scancel --me");
+    assert_eq!(slurm.ok("squeue -h"), "");
+}
+
+#[test]
+fn sizes_that_no_script_has_are_refused() {
+    let slurm = Slurm::up("slurm-sizes", 1, &["--slots", "2"]);
+    slurm.write("long.sh", &format!("#!/bin/sh\n#SBATCH {}\ntrue\n", "-n1 ".repeat(1 << 18)));
+    slurm.write("wide.sh", &format!("#!/bin/sh\n#SBATCH {}\ntrue\n", "-n1 ".repeat(1 << 17)));
+    for (line, error) in [
+        ("sbatch long.sh", "sbatch: error: Batch script is larger than 1 MiB: Job script too large\n"),
+        ("sbatch wide.sh", "sbatch: error: script line 2: 524289 bytes of options, 65536 at most\n"),
+        ("sbatch --array=1-1000000 --wrap=true", "sbatch: error: Invalid job array specification"),
+        ("tutti submit --array 1-1000000 true", "tutti submit: "),
+    ] {
+        let ran = slurm.run(line);
+        let is_refused =
+            [1, 2].contains(&ran.code()) && ran.stderr.lines().count() == 1 && ran.stdout.is_empty();
+        assert!(is_refused && ran.stderr.starts_with(error), "{line}: {ran}");
+    }
+    assert_eq!(slurm.ok("squeue -h -t all"), "");
+}
