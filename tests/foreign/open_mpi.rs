@@ -238,6 +238,17 @@ fn open_mpi_job_that_crowds_its_pmix_server_with_connections_ends_with_one_line(
     assert!(matches!(&own_lines(&ran)[..], [one] if one.contains(expected)), "{ran}");
 }
 
+/// libpmix reads a message on the thread that serves all ranks, and waits for what is missing.
+#[test]
+fn open_mpi_ranks_are_served_beside_connections_that_say_half_a_message() {
+    let scratch = Scratch::new("open-mpi-begins");
+    let (Some(libpmix), Some(file)) = (libpmix(), compiled(&scratch)) else { return };
+    let begins = compiled_without_mpi(&scratch, "begins");
+    let mut command = program("mpiexec");
+    command.env("TUTTI_LIBPMIX", &libpmix).args(["-n", "2"]).arg(&begins).arg(&file);
+    expect_ranks(&run(&mut command).expect_success(), 2, &[2; 2]);
+}
+
 #[test]
 fn open_mpi_job_is_refused_in_one_line_where_libpmix_does_not_do() {
     for (library, expected) in [

@@ -77,7 +77,7 @@ fn settle(accepted: OwnedFd, listener: BorrowedFd<'_>) -> Option<OwnedFd> {
     match silent::beginning(accepted.as_fd()) {
         Beginning::There => Some(accepted),
         Beginning::Never => None,
-        Beginning::Missing => silent::keep(accepted, listener).err(),
+        Beginning::Missing(bytes) => silent::keep(accepted, bytes, listener).err(),
     }
 }
 

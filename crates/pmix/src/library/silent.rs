@@ -1,5 +1,6 @@
-//! Connections that have said nothing yet. libpmix reads the beginning of a connection as soon as it has it,
-//! on the one thread that serves all ranks, and waits for it: one that says nothing would hold them all.
+//! Connections that have not said all of their beginning yet: a head and the body that it announces. libpmix
+//! reads both as soon as it has a connection, on the one thread that serves all ranks, and waits for them: one
+//! that says less would hold them all.
 //!
 //! ```text
 //! accept -> is the beginning there? --yes--> libpmix has it
@@ -15,14 +16,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, ioctl_fionread, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvFlags, SocketFlags, SocketType, bind, connect, getpeername, getsockname, recv,
     socket_with,
 };
 
-/// Bytes of the head with which a client begins.
+/// Bytes of the head with which a client begins. The last eight are the length of the body behind it.
 const HEAD_BYTES: usize = 16;
+/// Longer bodies libpmix does not read: it closes the connection when it has the head.
+const BODY_BYTES_MAX: u64 = 131_072;
 /// From a connection to the listener until libpmix has accepted it, at most; then another one is made.
 const TAKEN_MAX: Duration = Duration::from_secs(1);
 
@@ -45,7 +48,8 @@ struct Kept {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beginning {
     There,
-    Missing,
+    /// Not all of it yet: that would be so many bytes, as far as it is known.
+    Missing(usize),
     /// Closed without one.
     Never,
 }
@@ -55,9 +59,19 @@ pub(super) fn beginning(connection: BorrowedFd<'_>) -> Beginning {
     let mut head = [0; HEAD_BYTES];
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     match retry_on_intr(|| recv(connection, &mut head[..], flags).map(|(read, _)| read)) {
-        Ok(HEAD_BYTES) => Beginning::There,
-        Ok(1..) | Err(Errno::AGAIN) => Beginning::Missing,
-        Ok(0) | Err(_) => Beginning::Never,
+        Ok(HEAD_BYTES) => {}
+        Ok(1..) | Err(Errno::AGAIN) => return Beginning::Missing(HEAD_BYTES),
+        Ok(0) | Err(_) => return Beginning::Never,
+    }
+    let [.., a, b, c, d, e, f, g, h] = head;
+    let body = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
+    if body > BODY_BYTES_MAX {
+        return Beginning::There;
+    }
+    let whole = HEAD_BYTES as u64 + body;
+    match ioctl_fionread(connection) {
+        Ok(bytes) if bytes < whole => Beginning::Missing(whole as usize),
+        _ => Beginning::There,
     }
 }
 
@@ -65,17 +79,17 @@ fn kept() -> MutexGuard<'static, Kept> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps a connection until its beginning is there.
+/// Keeps a connection until its beginning is there, which is so many bytes.
 ///
 /// # Errors
 /// When the kernel gives no thread or descriptor for it: then libpmix may have it as it is.
-pub(super) fn keep(connection: OwnedFd, listener: BorrowedFd<'_>) -> Result<(), OwnedFd> {
+pub(super) fn keep(connection: OwnedFd, bytes: usize, listener: BorrowedFd<'_>) -> Result<(), OwnedFd> {
     let mut kept = kept();
     let watch = match kept.watch.clone().map_or_else(|| start(listener), Ok) {
         Ok(watch) => watch,
         Err(_) => return Err(connection),
     };
-    set_low_water(connection.as_fd(), HEAD_BYTES);
+    set_low_water(connection.as_fd(), bytes);
     kept.silent.push(Arc::new(connection));
     kept.watch = Some(Arc::clone(&watch));
     drop(kept);
@@ -136,14 +150,23 @@ fn watch(event: &OwnedFd, listener: SocketAddr) {
         }
         let mut count = [0; size_of::<u64>()];
         let _ = rustix::io::read(event, &mut count);
-        let found: Vec<usize> = (0..silent.len()).filter(|at| !polled[at + 1].revents().is_empty()).collect();
+        let found: Vec<(usize, PollFlags)> = polled[1..]
+            .iter()
+            .map(PollFd::revents)
+            .enumerate()
+            .filter(|(_, found)| !found.is_empty())
+            .collect();
         drop(polled);
-        let mut is_any_there = false;
-        for one in found.into_iter().map(|at| &silent[at]) {
+        let (mut is_any_there, mut is_any_early) = (false, false);
+        for (one, found) in found.into_iter().map(|(at, found)| (&silent[at], found)) {
             match beginning(one.as_fd()) {
                 Beginning::There => is_any_there = true,
+                Beginning::Missing(bytes) if found == PollFlags::IN => {
+                    set_low_water(one.as_fd(), bytes);
+                    is_any_early = true;
+                }
                 // Less than a beginning, and no more comes.
-                Beginning::Missing | Beginning::Never => {
+                Beginning::Missing(_) | Beginning::Never => {
                     kept().silent.retain(|other| !Arc::ptr_eq(one, other));
                 }
             }
@@ -152,6 +175,10 @@ fn watch(event: &OwnedFd, listener: SocketAddr) {
         if is_any_there && call(listener).is_err() {
             // What is there stays readable.
             kept().call = None;
+            std::thread::sleep(RETRY);
+        }
+        // Its socket may have no room for all of its beginning.
+        if is_any_early {
             std::thread::sleep(RETRY);
         }
     }
@@ -184,5 +211,53 @@ fn set_low_water(connection: BorrowedFd<'_>, bytes: usize) {
             (&raw const bytes).cast(),
             length,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{Shutdown, TcpListener, TcpStream};
+
+    use super::*;
+
+    /// A head whose body has so many bytes.
+    fn head(body: u64) -> [u8; HEAD_BYTES] {
+        let mut head = [0xff; HEAD_BYTES];
+        head[8..].copy_from_slice(&body.to_ne_bytes());
+        head
+    }
+
+    /// The beginning of a connection on which so much has been said, and when it is closed then.
+    fn beginning_of(said: &[u8], body: &[u8], expected: Beginning) -> Beginning {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port of the loopback interface");
+        let mut client = TcpStream::connect(listener.local_addr().expect("its address")).expect("it listens");
+        let (server, _) = listener.accept().expect("one has come");
+        client.write_all(said).expect("the socket has room");
+        client.write_all(body).expect("the socket has room");
+        let bytes = said.len() + body.len();
+        if bytes > 0 {
+            set_low_water(server.as_fd(), bytes);
+            poll(&mut [PollFd::new(&server, PollFlags::IN)], None).expect("all of it comes");
+        }
+        assert_eq!(beginning(server.as_fd()), expected);
+        client.shutdown(Shutdown::Write).expect("it is open");
+        poll(&mut [PollFd::new(&server, PollFlags::RDHUP)], None).expect("it is closed");
+        beginning(server.as_fd())
+    }
+
+    #[test]
+    fn beginning_is_the_head_and_the_body_that_it_announces() {
+        let missing = Beginning::Missing;
+        assert_eq!(beginning_of(b"", b"", missing(16)), Beginning::Never);
+        assert_eq!(beginning_of(b"eight by", b"", missing(16)), missing(16));
+        assert_eq!(beginning_of(&head(0), b"", Beginning::There), Beginning::There);
+        assert_eq!(beginning_of(&head(20), b"", missing(36)), missing(36));
+        assert_eq!(beginning_of(&head(20), &[1; 19], missing(36)), missing(36));
+        assert_eq!(beginning_of(&head(20), &[1; 20], Beginning::There), Beginning::There);
+        assert_eq!(beginning_of(&head(BODY_BYTES_MAX), &[1; 99], missing(131_088)), missing(131_088));
+        // libpmix reads none of it.
+        assert_eq!(beginning_of(&head(BODY_BYTES_MAX + 1), b"", Beginning::There), Beginning::There);
+        assert_eq!(beginning_of(&head(u64::MAX), b"", Beginning::There), Beginning::There);
     }
 }
