@@ -41,6 +41,14 @@ fn mpich_binary_has_the_numbers_of_its_header() {
     }
 }
 
+#[test]
+fn mpich_binary_calls_functions_that_newer_standards_have_removed() {
+    let scratch = Scratch::new("stand-in-removed");
+    let Some(file) = compiled_from(&scratch, "removed") else { return };
+    let ran = mpiexec(&["-n", "1"], &file, &[]);
+    assert_eq!((ran.code(), &*ran.stdout, &*ran.stderr), (0, "removed: all right\n", ""), "{ran}");
+}
+
 /// The number of the caller, not what it became on its way.
 #[test]
 fn mpich_binary_finds_its_own_numbers_in_errors() {

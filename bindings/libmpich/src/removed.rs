@@ -47,8 +47,9 @@ both! {
     }
     MPI_Type_ub PMPI_Type_ub(datatype: c_int, displacement: *mut MPI_Aint) -> c_int {
         let (mut lb, mut extent) = (0, 0);
-        let code = body_MPI_Type_get_extent(datatype, &mut lb, &mut extent);
-        if code == MPI_SUCCESS && !displacement.is_null() {
+        let place: *mut MPI_Aint = if displacement.is_null() { displacement } else { &mut extent };
+        let code = body_MPI_Type_get_extent(datatype, &mut lb, place);
+        if code == MPI_SUCCESS {
             *displacement = lb + extent;
         }
         code
