@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""MPICH's C tests as binaries of MPICH's own compiler wrapper, each run twice: on MPICH's library by its own launcher, and as it is on
+"""MPICH's tests as binaries of MPICH's own compiler wrappers, each run twice: on MPICH's library by its own launcher, and as it is on
 ours by ours.
 
 usage: both.py SUITE MPICH DIST RESULTS [FOLDER...]
 
-MPICH is the folder with MPICH's bin and lib. Prints a line for each test that did not end the same way on both, with the reason that
+MPICH is the folder with MPICH's bin and lib. The folders are those of C, or of Fortran and C++ (f77, f90, f08, cxx; f90/coll for one
+of them). Prints a line for each test that did not end the same way on both, with the reason that
 reasons.py knows (REASONS_OF_BINARIES), and for each folder how many passed on both, there alone, here alone, and on none. Ends with
 status 1 if a test passed there and not here without a reason. What each printed is in RESULTS/theirs and RESULTS/ours.
 
@@ -13,7 +14,7 @@ Ended by SIGTERM (timeout), it says what it has until then, and its status is 1.
 """
 import concurrent.futures, os, pathlib, signal, sys
 
-import c
+import c, fortran
 from reasons import reason_of_binary
 from way import launcher
 
@@ -46,8 +47,13 @@ def main():
     # Its own launcher beside ours in one environment: nothing of ours reaches it.
     theirs = c.Way("theirs", lambda ranks: [str(mpich / "bin/mpiexec")])
     ours = c.Way("ours", lambda ranks: launcher(dist, ranks), ["--universe", "300"])
-    suite = c.Suite(source, mpich / "bin/mpicc", results, [theirs, ours])
-    jobs = c.listed(suite, sys.argv[5:])
+    folders = sys.argv[5:]
+    if any(folder.split("/")[0] in [*fortran.FACES, "cxx"] for folder in folders):
+        suite = fortran.Suite(source, mpich / "bin", results, [theirs, ours])
+        jobs = fortran.listed(suite, folders)
+    else:
+        suite = c.Suite(source, mpich / "bin/mpicc", results, [theirs, ours])
+        jobs = c.listed(suite, folders)
     counts, total, there_alone = {}, Count(), {}
     signal.signal(signal.SIGTERM, end)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

@@ -23,7 +23,9 @@ pub fn compiled_from(scratch: &Scratch, name: &str) -> Option<PathBuf> {
     let file = scratch.path().join(name);
     let source = root().join(format!("tests/foreign/c/{name}.c"));
     let mut command = std::process::Command::new(mpicc);
-    tutti_tests::run(command.arg("-o").arg(&file).arg(source), Duration::from_secs(60)).expect_success();
+    // Libraries find variables that the program has under names of theirs, as those of another library.
+    command.args(["-rdynamic", "-o"]).arg(&file).arg(source);
+    tutti_tests::run(&mut command, Duration::from_secs(60)).expect_success();
     Some(file)
 }
 

@@ -49,6 +49,15 @@ fn mpich_binary_calls_functions_that_newer_standards_have_removed() {
     assert_eq!((ran.code(), &*ran.stdout, &*ran.stderr), (0, "removed: all right\n", ""), "{ran}");
 }
 
+/// Facts beyond the standard on which MPICH's libraries of other languages rely.
+#[test]
+fn mpich_library_of_ours_serves_those_of_fortran_and_cxx() {
+    let scratch = Scratch::new("stand-in-languages");
+    let Some(file) = compiled_from(&scratch, "languages") else { return };
+    let ran = mpiexec(&["-n", "1"], &file, &[]);
+    assert_eq!((ran.code(), &*ran.stdout, &*ran.stderr), (0, "languages: all right\n", ""), "{ran}");
+}
+
 /// The number of the caller, not what it became on its way.
 #[test]
 fn mpich_binary_finds_its_own_numbers_in_errors() {

@@ -2,13 +2,18 @@
 
 use crate::abi::*;
 use crate::arrays::Handles;
-use crate::callbacks::{self, Datarep, Function, Grequest, Key, Raises, Watcher};
-use crate::handle::{self, Handle, MpichFile, mpich};
+use crate::callbacks::{self, Carries, Datarep, Function, Grequest, Key, Raises, Watcher};
+use crate::handle::{self, MpichFile, mpich};
 use crate::{c, roles, variables};
 use core::cell::Cell;
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+pub(crate) use crate::throwing::{
+    Comm_call_errhandler, Comm_get_errhandler, Comm_set_errhandler, Errhandler_free, File_call_errhandler,
+    File_get_errhandler, File_set_errhandler, Win_call_errhandler, Win_get_errhandler, Win_set_errhandler,
+};
 
 macro_rules! functions {
     ($($(#[$about:meta])* $name:ident($($argument:ident: $class:ty),* $(,)?) $body:block)*) => { $(
@@ -52,6 +57,7 @@ pub(crate) fn mark_last_grequest() {
 /// Hands a function of the user over to the next operation or error handler; the address that ours gets.
 fn announce(address: usize, caller: *const ()) -> usize {
     if address == 0 {
+        LAST_FUNCTION.set(None);
         return 0;
     }
     let function = Function::keep(address);
@@ -85,9 +91,10 @@ unsafe fn make_handler<T: Raises>(
 }
 
 /// The callbacks and the state that ours gets for those of a key. Predefined ones stay what they are.
-fn key<T: Handle>(copy: usize, delete: usize, extra_state: *mut c_void) -> (usize, usize, *mut c_void) {
+fn key<T: Carries>(copy: usize, delete: usize, extra_state: *mut c_void) -> (usize, usize, *mut c_void) {
     let is_duplicate = copy == variables::MPIR_Dup_fn as *const () as usize;
     if delete == 0 && (copy == 0 || is_duplicate) {
+        LAST_KEY.set(core::ptr::null());
         return (usize::from(is_duplicate), 0, extra_state);
     }
     let [copy_proxy, delete_proxy] = [0, 0].map(AtomicUsize::new);

@@ -4,6 +4,8 @@
 //! freed.
 
 use crate::abi::*;
+use crate::c;
+use crate::fortran::{AINT, POINTER, in_language, set_language};
 use crate::handle::Handle;
 use crate::roles;
 use crate::status::Status;
@@ -130,12 +132,44 @@ pub(crate) struct Key {
     pub(crate) delete_proxy: AtomicUsize,
 }
 
-/// How MPICH calls a value that is an address of Fortran.
-const AINT: c_int = 1;
+/// Objects that carry attributes.
+pub(crate) trait Carries: Handle {
+    /// Ours of the function that reads an attribute.
+    unsafe fn get_attr(self, key: c_int, place: *mut c_void, flag: *mut c_int) -> c_int;
+}
+
+macro_rules! carries {
+    ($($class:ident $get:ident)*) => { $(
+        impl Carries for $class {
+            unsafe fn get_attr(self, key: c_int, place: *mut c_void, flag: *mut c_int) -> c_int {
+                // SAFETY: the caller gives the places of a value and a flag.
+                unsafe { c::$get(self, key, place, flag) }
+            }
+        }
+    )* };
+}
+
+carries! {
+    MPI_Comm PMPI_Comm_get_attr
+    MPI_Datatype PMPI_Type_get_attr
+    MPI_Win PMPI_Win_get_attr
+}
+
+/// An attribute's value as MPICH keeps it, and its kind. Ours hands C's view to callbacks: of a value that
+/// Fortran has set, its place.
+unsafe fn kept<T: Carries>(object: T, key: c_int, value: *mut c_void) -> (*mut c_void, c_int) {
+    let (mut kept, mut flag) = (value, 0);
+    // SAFETY: both places live here.
+    let code = in_language(AINT, || unsafe { object.get_attr(key, (&raw mut kept).cast(), &mut flag) });
+    match code == MPI_SUCCESS && flag != 0 && kept != value {
+        true => (kept, AINT),
+        false => (value, POINTER),
+    }
+}
 
 /// The copy callback that ours gets.
-pub(crate) unsafe extern "C-unwind" fn copy<T: Handle>(
-    object: T,
+pub(crate) unsafe extern "C-unwind" fn copy<T: Carries>(
+    of: T,
     key: c_int,
     state: *mut c_void,
     value: *mut c_void,
@@ -154,9 +188,10 @@ pub(crate) unsafe extern "C-unwind" fn copy<T: Handle>(
         *mut c_void,
         *mut c_int,
     ) -> c_int;
-    let (object, key_there) = (object.theirs(), roles::out_key(key));
+    let (object, key_there) = (of.theirs(), roles::out_key(key));
     // SAFETY: ours gives back our state; the user gave the address of such a function.
     let code = unsafe {
+        let number = key;
         let key = &*state.cast::<Key>();
         match (key.copy, key.copy_proxy.load(Ordering::Relaxed)) {
             (0, _) => {
@@ -171,33 +206,32 @@ pub(crate) unsafe extern "C-unwind" fn copy<T: Handle>(
                 place,
                 flag,
             ),
-            (user, proxy) => core::mem::transmute::<usize, Proxy<T::Theirs>>(proxy)(
-                user,
-                object,
-                key_there,
-                key.extra_state,
-                AINT,
-                value,
-                place,
-                flag,
-            ),
+            (user, proxy) => {
+                let call = core::mem::transmute::<usize, Proxy<T::Theirs>>(proxy);
+                let (value, kind) = kept(of, number, value);
+                let code = call(user, object, key_there, key.extra_state, kind, value, place, flag);
+                // Ours takes this as the language of the copy.
+                set_language(kind);
+                code
+            }
         }
     };
     roles::in_error(code)
 }
 
 /// The delete callback that ours gets.
-pub(crate) unsafe extern "C-unwind" fn delete<T: Handle>(
-    object: T,
+pub(crate) unsafe extern "C-unwind" fn delete<T: Carries>(
+    of: T,
     key: c_int,
     value: *mut c_void,
     state: *mut c_void,
 ) -> c_int {
     type User<T> = unsafe extern "C-unwind" fn(T, c_int, *mut c_void, *mut c_void) -> c_int;
     type Proxy<T> = unsafe extern "C-unwind" fn(usize, T, c_int, c_int, *mut c_void, *mut c_void) -> c_int;
-    let (object, key_there) = (object.theirs(), roles::out_key(key));
+    let (object, key_there) = (of.theirs(), roles::out_key(key));
     // SAFETY: as in `copy`.
     let code = unsafe {
+        let number = key;
         let key = &*state.cast::<Key>();
         match (key.delete, key.delete_proxy.load(Ordering::Relaxed)) {
             (0, _) => MPI_SUCCESS,
@@ -207,14 +241,11 @@ pub(crate) unsafe extern "C-unwind" fn delete<T: Handle>(
                 value,
                 key.extra_state,
             ),
-            (user, proxy) => core::mem::transmute::<usize, Proxy<T::Theirs>>(proxy)(
-                user,
-                object,
-                key_there,
-                AINT,
-                value,
-                key.extra_state,
-            ),
+            (user, proxy) => {
+                let call = core::mem::transmute::<usize, Proxy<T::Theirs>>(proxy);
+                let (value, kind) = kept(of, number, value);
+                call(user, object, key_there, kind, value, key.extra_state)
+            }
         }
     };
     roles::in_error(code)

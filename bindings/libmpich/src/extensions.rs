@@ -107,6 +107,7 @@ const OF_HYDRA: [&str; 2] = ["HYDI_CONTROL_FD", "PMI_HYDRA_CONTROL_FD"];
 /// Comes before the first call of MPI.
 pub(crate) fn begin() {
     refuse_another_launcher();
+    variables::tell_fortran();
     // SAFETY: it notes a number.
     unsafe { tutti_begin_as_mpich() }
 }

@@ -5,9 +5,34 @@ use crate::callbacks::Function;
 use crate::*;
 use core::sync::atomic::Ordering;
 
-/// MPICH's numbers of a value that is an address of Fortran, and one that is an INTEGER; others are C's.
-const AINT: c_int = 1;
+/// MPICH's kinds of a value: a pointer of C, an address of Fortran, an INTEGER.
+pub(crate) const POINTER: c_int = 0;
+pub(crate) const AINT: c_int = 1;
 const INT: c_int = 3;
+
+unsafe extern "C" {
+    /// Ours keeps the language of this thread's calls with the values that they set.
+    fn tutti_attribute_language(number: c_int);
+}
+
+/// Has ours take what this thread calls about attributes as from the language that has this kind of value.
+pub(crate) fn set_language(kind: c_int) {
+    let number = match kind {
+        AINT => 1,
+        INT => 2,
+        _ => 0,
+    };
+    // SAFETY: the number is kept only.
+    unsafe { tutti_attribute_language(number) }
+}
+
+/// Calls ours about attributes from that language.
+pub(crate) fn in_language(kind: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    set_language(kind);
+    let code = call();
+    set_language(POINTER);
+    code
+}
 
 /// A predefined attribute is an integer in Fortran, of which C gives the address.
 unsafe fn put_value(key: c_int, kind: c_int, place: *mut c_void, flag: *const c_int, code: c_int) {
@@ -42,7 +67,7 @@ macro_rules! attributes {
             let key = key_of_c(key);
             // SAFETY: MPICH's library gives places of its own.
             unsafe {
-                let code = $body_get(object, key, value, flag);
+                let code = in_language(kind, || $body_get(object, key, value, flag));
                 put_value(key, kind, value, flag, code);
                 code
             }
@@ -50,9 +75,9 @@ macro_rules! attributes {
 
         // SAFETY: as above.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $set(object: c_int, key: c_int, value: *mut c_void, _kind: c_int) -> c_int {
+        pub unsafe extern "C-unwind" fn $set(object: c_int, key: c_int, value: *mut c_void, kind: c_int) -> c_int {
             // SAFETY: as above.
-            unsafe { $body_set(object, key, value) }
+            in_language(kind, || unsafe { $body_set(object, key, value) })
         }
     )* };
 }

@@ -30,6 +30,7 @@ mod lengths;
 mod removed;
 mod roles;
 mod status;
+mod throwing;
 mod variables;
 
 use abi::*;

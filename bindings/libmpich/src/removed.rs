@@ -32,10 +32,10 @@ both! {
         by_hand::Comm_create_errhandler(function, errhandler)
     }
     MPI_Errhandler_get PMPI_Errhandler_get(comm: c_int, errhandler: *mut c_int) -> c_int {
-        body_MPI_Comm_get_errhandler(comm, errhandler)
+        by_hand::Comm_get_errhandler(comm, errhandler)
     }
     MPI_Errhandler_set PMPI_Errhandler_set(comm: c_int, errhandler: c_int) -> c_int {
-        body_MPI_Comm_set_errhandler(comm, errhandler)
+        by_hand::Comm_set_errhandler(comm, errhandler)
     }
     MPI_Type_extent PMPI_Type_extent(datatype: c_int, extent: *mut MPI_Aint) -> c_int {
         let mut lb = 0;

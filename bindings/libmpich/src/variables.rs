@@ -41,6 +41,16 @@ const MPI_WEIGHTS_EMPTY_NUMBER: *mut c_int = crate::abi::MPI_WEIGHTS_EMPTY;
 
 const _: () = assert!(size_of::<Status>() == size_of::<[c_int; 5]>());
 
+/// Writes what MPICH's Fortran library reads in variables that it has under the same names: the loader takes
+/// its own for all, and it has no value of them.
+pub(crate) fn tell_fortran() {
+    // SAFETY: this is before the first call of MPI, and nothing else writes them.
+    unsafe {
+        MPIR_C_MPI_UNWEIGHTED = MPI_UNWEIGHTED_NUMBER;
+        MPIR_C_MPI_WEIGHTS_EMPTY = MPI_WEIGHTS_EMPTY_NUMBER;
+    }
+}
+
 macro_rules! texts {
     ($($name:ident: $text:literal;)*) => { $(
         // SAFETY: the name is that of MPICH's library, for which this one stands.

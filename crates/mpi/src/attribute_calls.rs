@@ -212,23 +212,26 @@ fn copy_one(
     call.attributes_mut().keys.get_mut(index).uses += 1;
     let mut new_value = value;
     let mut flag = c_int::from(copy != 0);
-    let mut code = MPI_SUCCESS;
+    let (mut code, mut copied_from) = (MPI_SUCCESS, Language::C);
     if copy > MPI_COMM_DUP_FN {
         let place: *mut usize = &mut new_value;
         let flag: *mut c_int = &mut flag;
-        code = call.unlocked(|| {
+        (code, copied_from) = call.unlocked(|| {
             let _called = FromC::new();
             // SAFETY: the user gave this address as that of a copy callback; no lock is held; both places
             // live here.
             unsafe {
                 let function = std::mem::transmute::<usize, Copy>(copy);
                 let (extra_state, value) = (extra_state as *mut c_void, value as *mut c_void);
-                function(owner.number(), key, extra_state, value, place.cast(), flag)
+                let code = function(owner.number(), key, extra_state, value, place.cast(), flag);
+                (code, crate::attributes::language())
             }
         });
     }
     if code == MPI_SUCCESS && flag != 0 {
         let is_same = copy <= MPI_COMM_DUP_FN;
+        // A callback may leave another language than its key's for the new value.
+        let language = if copied_from == Language::C { language } else { copied_from };
         return Ok(Some(if is_same { original } else { Value::new(new_value, language) }));
     }
     release_key(call, index);

@@ -8,7 +8,7 @@ use crate::{Function, Prototype, Table};
 use std::fmt::Write;
 
 /// Bodies that `bindings/libmpich/src/by_hand.rs` has, since they differ by more than numbers.
-const BY_HAND: [&str; 38] = [
+const BY_HAND: [&str; 48] = [
     "Op_create",
     "Op_create_c",
     "Comm_create_keyval",
@@ -19,6 +19,16 @@ const BY_HAND: [&str; 38] = [
     "File_create_errhandler",
     "Session_create_errhandler",
     "Win_create_errhandler",
+    "Errhandler_free",
+    "Comm_set_errhandler",
+    "Comm_get_errhandler",
+    "Comm_call_errhandler",
+    "File_set_errhandler",
+    "File_get_errhandler",
+    "File_call_errhandler",
+    "Win_set_errhandler",
+    "Win_get_errhandler",
+    "Win_call_errhandler",
     "Grequest_start",
     "Register_datarep",
     "Register_datarep_c",

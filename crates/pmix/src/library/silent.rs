@@ -1,6 +1,6 @@
-//! Connections that have not said all of their beginning yet: a head and the body that it announces. libpmix
-//! reads both as soon as it has a connection, on the one thread that serves all ranks, and waits for them: one
-//! that says less would hold them all.
+//! Connections that have not said all of their beginning yet: a head and the body that it announces.
+//! libpmix reads both as soon as it has a connection, on the one thread that serves all ranks, and waits for
+//! them: one that says less would hold them all.
 //!
 //! ```text
 //! accept -> is the beginning there? --yes--> libpmix has it

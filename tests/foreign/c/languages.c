@@ -1,0 +1,200 @@
+/* Calls the stand-in of MPICH's library as MPICH's own Fortran and C++ libraries do, beyond the standard: attributes that Fortran has set
+ * and C reads, and the other way; functions of either that copy and delete them; the error handler that C++ throws by. */
+#include <mpi.h>
+#include <stdio.h>
+
+/* Kinds of values: a pointer of C and C++, an address of Fortran, an INTEGER. */
+enum { POINTER = 0, ADDRESS = 1, INTEGER = 3 };
+#define THROW ((MPI_Errhandler)0x54000002)
+
+int MPII_Comm_get_attr(MPI_Comm, int, void *, int *, int);
+int MPII_Comm_set_attr(MPI_Comm, int, void *, int);
+int MPII_Type_set_attr(MPI_Datatype, int, void *, int);
+int MPII_Win_set_attr(MPI_Win, int, void *, int);
+void MPII_Keyval_set_proxy(int, void *, void *);
+
+/* MPICH's Fortran library has these, too: the loader takes one of each for all. */
+int *MPIR_C_MPI_UNWEIGHTED, *MPIR_C_MPI_WEIGHTS_EMPTY;
+
+static int wrong;
+
+static void expect(int is_right, const char *what)
+{
+    if (!is_right) {
+        printf("%s is wrong\n", what);
+        wrong = 1;
+    }
+}
+
+static int copied_kind = -1, deleted_kind = -1;
+static void *copied_value, *deleted_value;
+
+/* A library's own function between ours and the user's. */
+static int copy_proxy(void *user, int object, int key, void *extra, int kind, void *value, void **place, int *flag)
+{
+    (void)user, (void)object, (void)key, (void)extra;
+    copied_kind = kind;
+    copied_value = value;
+    *place = (char *)value + 1;
+    *flag = 1;
+    return MPI_SUCCESS;
+}
+
+static int delete_proxy(void *user, int object, int key, int kind, void *value, void *extra)
+{
+    (void)user, (void)object, (void)key, (void)extra;
+    deleted_kind = kind;
+    deleted_value = value;
+    return MPI_SUCCESS;
+}
+
+static int copy_in_c(MPI_Comm comm, int key, void *extra, void *value, void *place, int *flag)
+{
+    (void)comm, (void)key, (void)extra, (void)value, (void)place, (void)flag;
+    return MPI_ERR_OTHER;
+}
+
+static int delete_in_c(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)extra;
+    deleted_kind = -2;
+    deleted_value = value;
+    return MPI_SUCCESS;
+}
+
+static void attributes(void)
+{
+    MPI_Aint *place = NULL, number = 0;
+    int key, flag, *integer = NULL, x;
+    MPI_Comm copy;
+    void *value = NULL;
+
+    /* Set by Fortran: C is given the place of the number. */
+    MPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+    MPII_Comm_set_attr(MPI_COMM_WORLD, key, (void *)5555, ADDRESS);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, key, &place, &flag);
+    expect(flag && (void *)place != (void *)5555 && *place == 5555, "C's view of an address of Fortran");
+    MPII_Comm_get_attr(MPI_COMM_WORLD, key, &number, &flag, ADDRESS);
+    expect(flag && number == 5555, "Fortran's view of its address");
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    place = NULL;
+    MPI_Comm_get_attr(copy, key, &place, &flag);
+    expect(flag && place && *place == 5555, "C's view of a copy");
+    MPI_Comm_free(&copy);
+    MPII_Comm_set_attr(MPI_COMM_WORLD, key, (void *)-7, INTEGER);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, key, &integer, &flag);
+    expect(flag && *integer == -7, "C's view of an INTEGER");
+    /* Set by C: Fortran is given the address. */
+    MPI_Comm_set_attr(MPI_COMM_WORLD, key, &x);
+    MPII_Comm_get_attr(MPI_COMM_WORLD, key, &number, &flag, ADDRESS);
+    expect(flag && number == (MPI_Aint)&x, "Fortran's view of C's value");
+    MPI_Comm_delete_attr(MPI_COMM_WORLD, key);
+
+    /* Functions of another language are given the value as it was set, and its kind. */
+    MPI_Comm_create_keyval(copy_in_c, delete_in_c, &key, NULL);
+    MPII_Keyval_set_proxy(key, (void *)copy_proxy, (void *)delete_proxy);
+    MPI_Comm_set_attr(MPI_COMM_WORLD, key, &x);
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    expect(copied_kind == POINTER && copied_value == &x, "a copied pointer");
+    MPI_Comm_get_attr(copy, key, &value, &flag);
+    expect(flag && value == (char *)&x + 1, "the copy of a pointer");
+    MPI_Comm_free(&copy);
+    expect(deleted_kind == POINTER && deleted_value == (char *)&x + 1, "a deleted pointer");
+    MPII_Comm_set_attr(MPI_COMM_WORLD, key, (void *)41, ADDRESS);
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    expect(copied_kind == ADDRESS && copied_value == (void *)41, "a copied address");
+    place = NULL;
+    MPI_Comm_get_attr(copy, key, &place, &flag);
+    expect(flag && place && (void *)place != (void *)42 && *place == 42, "C's view of the copy of an address");
+    MPI_Comm_free(&copy);
+    expect(deleted_kind == ADDRESS && deleted_value == (void *)42, "a deleted address");
+    MPI_Comm_delete_attr(MPI_COMM_WORLD, key);
+    MPI_Comm_free_keyval(&key);
+
+    /* A key without functions leaves those of the key before it alone. */
+    MPI_Comm_create_keyval(copy_in_c, delete_in_c, &key, NULL);
+    int bare;
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &bare, NULL);
+    MPII_Keyval_set_proxy(bare, (void *)copy_proxy, (void *)delete_proxy);
+    MPI_Comm_set_attr(MPI_COMM_WORLD, key, &x);
+    MPI_Comm_delete_attr(MPI_COMM_WORLD, key);
+    expect(deleted_kind == -2 && deleted_value == &x, "a function of C");
+}
+
+static void other_objects(void)
+{
+    MPI_Aint *place = NULL;
+    int key, flag, memory;
+    MPI_Datatype type;
+    MPI_Win win;
+
+    MPI_Type_create_keyval(MPI_TYPE_DUP_FN, MPI_TYPE_NULL_DELETE_FN, &key, NULL);
+    MPI_Type_contiguous(2, MPI_INT, &type);
+    MPII_Type_set_attr(type, key, (void *)77, ADDRESS);
+    MPI_Type_get_attr(type, key, &place, &flag);
+    expect(flag && (void *)place != (void *)77 && *place == 77, "C's view of an attribute of a type");
+    MPI_Type_free(&type);
+    MPI_Win_create_keyval(MPI_WIN_DUP_FN, MPI_WIN_NULL_DELETE_FN, &key, NULL);
+    MPI_Win_create(&memory, sizeof memory, 1, MPI_INFO_NULL, MPI_COMM_SELF, &win);
+    MPII_Win_set_attr(win, key, (void *)78, ADDRESS);
+    MPI_Win_get_attr(win, key, &place, &flag);
+    expect(flag && (void *)place != (void *)78 && *place == 78, "C's view of an attribute of a window");
+    MPI_Win_free(&win);
+}
+
+static int calls;
+
+static void handler(MPI_Comm *comm, int *code, ...)
+{
+    (void)comm, (void)code;
+    calls++;
+}
+
+static void throwing(void)
+{
+    MPI_Errhandler found, own;
+    MPI_Win win;
+    int x = 0, code, class = 0, mine;
+
+    expect(MPI_Comm_set_errhandler(MPI_COMM_SELF, THROW) == MPI_SUCCESS, "MPI_Comm_set_errhandler");
+    MPI_Comm_get_errhandler(MPI_COMM_SELF, &found);
+    expect(found == THROW, "MPI_Comm_get_errhandler");
+    expect(MPI_Errhandler_free(&found) == MPI_SUCCESS && found == MPI_ERRHANDLER_NULL, "MPI_Errhandler_free");
+    code = MPI_Send(&x, 1, MPI_INT, 99, 0, MPI_COMM_SELF);
+    MPI_Error_class(code, &class);
+    expect(class == MPI_ERR_RANK, "an error");
+    expect(MPI_Comm_call_errhandler(MPI_COMM_SELF, code) == code, "MPI_Comm_call_errhandler");
+    MPI_Add_error_class(&mine);
+    expect(MPI_Comm_call_errhandler(MPI_COMM_SELF, mine) == mine, "MPI_Comm_call_errhandler of a class of the user");
+    /* Others have their handlers called. */
+    MPI_Comm_create_errhandler(handler, &own);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, own);
+    expect(MPI_Comm_call_errhandler(MPI_COMM_SELF, code) == MPI_SUCCESS && calls == 1, "a handler of the user");
+    MPI_Comm_get_errhandler(MPI_COMM_SELF, &found);
+    expect(found == own, "MPI_Comm_get_errhandler of a handler of the user");
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_get_errhandler(MPI_COMM_SELF, &found);
+    expect(MPI_Errhandler_free(&found) == MPI_SUCCESS && found == MPI_ERRHANDLER_NULL, "MPI_Errhandler_free");
+    expect(MPI_Comm_call_errhandler(MPI_COMM_SELF, code) == MPI_SUCCESS && calls == 1, "MPI_ERRORS_RETURN");
+    MPI_Win_create(&x, sizeof x, 1, MPI_INFO_NULL, MPI_COMM_SELF, &win);
+    expect(MPI_Win_set_errhandler(win, THROW) == MPI_SUCCESS, "MPI_Win_set_errhandler");
+    MPI_Win_get_errhandler(win, &found);
+    expect(found == THROW && MPI_Win_call_errhandler(win, code) == code, "MPI_Win_call_errhandler");
+    MPI_Win_free(&win);
+    expect(MPI_File_set_errhandler(MPI_FILE_NULL, THROW) == MPI_SUCCESS, "MPI_File_set_errhandler");
+    MPI_File_get_errhandler(MPI_FILE_NULL, &found);
+    expect(found == THROW && MPI_File_call_errhandler(MPI_FILE_NULL, code) == code, "MPI_File_call_errhandler");
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    expect(MPIR_C_MPI_UNWEIGHTED == MPI_UNWEIGHTED && MPIR_C_MPI_WEIGHTS_EMPTY == MPI_WEIGHTS_EMPTY, "a variable");
+    attributes();
+    other_objects();
+    throwing();
+    if (!wrong)
+        puts("languages: all right");
+    MPI_Finalize();
+    return wrong;
+}
