@@ -16,6 +16,7 @@
 //! program may run.
 
 mod counts;
+mod mistakes;
 mod spinning;
 
 use std::cell::{RefCell, UnsafeCell};
@@ -37,12 +38,11 @@ use crate::core::member::{Access, Asked, Counters, Frames, Goal, Member, Port, S
 use crate::core::message::KINDS;
 use crate::core::sync::Place;
 use crate::core::unit::{Placement, Run, UNIT_BYTES};
-use crate::core::violation::Violation;
 use crate::mates::Mail;
 use crate::permissions::Backend;
 use crate::size::Wishes;
 use crate::spin::Spins;
-use crate::{failure, nap, note, sites, variables};
+use crate::{nap, note, variables};
 pub(crate) use counts::{All, COUNTS, costs, counted, mark_part};
 
 /// Where the last differences to a rank end, and whether it was asked to acknowledge them.
@@ -167,7 +167,7 @@ impl State {
         let value = action(member, port, arena);
         outbox.note_owing(member.is_owing());
         if let Some(violation) = member.take_violation() {
-            end_by(&violation);
+            mistakes::take(&violation);
         }
         value
     }
@@ -200,7 +200,7 @@ unsafe impl Client for State {
             wrong::count(from, Wrong::Form);
         }
         if let Some(violation) = self.member.take_violation() {
-            end_by(&violation);
+            mistakes::take(&violation);
         }
         service_state::note_applied();
         Taken::Yes
@@ -208,26 +208,6 @@ unsafe impl Client for State {
 
     fn advance(&mut self, outbox: &mut Outbox<'_>) {
         self.with(outbox, |member, port, arena| member.pump(port, arena));
-    }
-}
-
-/// Ends the job by what the program has done wrong, with the lines that it is about.
-#[cold]
-fn end_by(violation: &Violation) -> ! {
-    match violation {
-        Violation::Race { race } => {
-            let [first, second] = [race.first, race.second].map(|stamp| sites::line_of(stamp.site));
-            failure::end(format_args!("{violation}: {first}, {second}"))
-        }
-        Violation::Spin { site, .. } => failure::end(format_args!("{violation}: {}", sites::line_of(*site))),
-        Violation::Private { site, .. } => {
-            let line = sites::line_of(*site);
-            failure::end(format_args!("{violation}; first store to the page since it synchronised: {line}"))
-        }
-        Violation::Unnoted { site, .. } => {
-            failure::end(format_args!("{violation}; noted stores: {}", sites::line_of(*site)))
-        }
-        _ => failure::end(format_args!("{violation}")),
     }
 }
 

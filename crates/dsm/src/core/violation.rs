@@ -1,4 +1,5 @@
-//! Mistakes of a program with shared memory: each ends the job with its line.
+//! Mistakes of a program with shared memory: each ends the job with its line, but for a race in which both store
+//! the same value.
 
 use thiserror::Error;
 
@@ -106,10 +107,7 @@ pub enum Violation {
         nearest: String,
     },
     /// Two ranks store to a byte, and nothing orders them.
-    #[error(
-        "data race: rank {} and rank {} store to byte {} of shared memory with no lock, barrier or pause between",
-        .race.first.rank, .race.second.rank, .race.offset
-    )]
+    #[error("{race}")]
     Race {
         /// Which.
         race: Race,
@@ -174,4 +172,11 @@ pub enum Violation {
         /// The lines that have most.
         users: String,
     },
+}
+
+impl Violation {
+    /// Whether the program may go on: nothing is known to be wrong.
+    pub fn is_doubt(&self) -> bool {
+        matches!(self, Violation::Race { race } if race.is_same)
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tutti_runtime::background;
 use tutti_runtime::rank;
 
-use super::{State, end_by, state};
+use super::{State, mistakes, state};
 use crate::core::member::{Frames, Goal, Touch};
 use crate::core::unit::UNIT_BYTES;
 use crate::core::violation::Violation;
@@ -52,7 +52,7 @@ pub(super) fn judge(offset: usize, before: u8, address: usize) {
     let Some(state) = (unsafe { state() }) else { return };
     if state.byte(offset) != before {
         let (node, site) = (state.member.me(), sites::offset_of(address));
-        end_by(&Violation::Spin { node, offset: offset as u64, site });
+        mistakes::take(&Violation::Spin { node, offset: offset as u64, site });
     }
     state.spins.iter_mut().for_each(Spins::acquit);
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::frames::Frames;
 use super::knowledge::Knowledge;
 use super::updates::Updates;
-use crate::core::check::{Check, Stamp};
+use crate::core::check::{Check, Race, Stamp};
 use crate::core::difference;
 use crate::core::message;
 use crate::core::page::Pages;
@@ -32,9 +32,12 @@ impl Checks {
         Checks { check: None, own_twins: Vec::new(), me, nodes, violation: None }
     }
 
-    /// The program has done what it may not do; the first such thing counts.
+    /// The program has done what it may not do; the first such thing counts, and one that ends the job before
+    /// one that does not.
     pub(super) fn violate(&mut self, violation: Violation) {
-        self.violation.get_or_insert(violation);
+        if self.violation.as_ref().is_none_or(|first| first.is_doubt() && !violation.is_doubt()) {
+            self.violation = Some(violation);
+        }
     }
 
     /// The first thing that the program was not allowed to do.
@@ -82,9 +85,10 @@ impl Checks {
     ) -> Option<()> {
         let (interval, site, seen, rest) = message::decode_stamp(record, self.nodes)?;
         let stamp = Stamp { rank: from, interval, site };
-        let Checks { check, own_twins, violation, .. } = self;
+        let Checks { check, own_twins, me, .. } = self;
         let check = check.as_mut()?;
         let mut is_home = true;
+        let mut races = Vec::new();
         if message::is_for_copies(record) {
             updates.begin(from);
         }
@@ -93,16 +97,33 @@ impl Checks {
                 is_home = false;
                 return;
             }
+            let stored = offset..offset + bytes.len();
+            let before = frames.frame(unit)[stored.clone()].to_vec();
+            let is_same = |at: usize| before[at - offset] == bytes[at - offset];
+            if own_twins.contains(&unit) {
+                // Own stores of this interval: who sends this one cannot have seen them, nor they this one.
+                let twin = &frames.twin(unit)[stored.clone()];
+                let is_own = |at: &usize| before[at - offset] != twin[at - offset];
+                let mut own = stored.clone().filter(is_own).peekable();
+                if let Some(first) = own.peek().copied() {
+                    let other = own.find(|at| !is_same(*at));
+                    let at = other.unwrap_or(first);
+                    let own = Stamp { rank: *me, interval: 0, site: frames.site_of(unit) };
+                    let offset = unit as u64 * UNIT_BYTES as u64 + at as u64;
+                    races.push(Race { offset, first: own, second: stamp, is_same: other.is_none() });
+                }
+            }
+            let race = check.note(unit, stored, stamp, &seen, is_same);
+            races.extend(race);
             frames.store(unit, offset, bytes);
             if own_twins.contains(&unit) || (pages.has_twin(unit) && !mutated!(HomeTwinStale)) {
                 frames.store_twin(unit, offset, bytes);
             }
             updates.note_stored(from, unit, offset, bytes.len());
-            if let Some(race) = check.note(unit, offset..offset + bytes.len(), stamp, &seen) {
-                violation.get_or_insert(Violation::Race { race });
-            }
         })
-        .filter(|()| is_home)
+        .filter(|()| is_home)?;
+        races.into_iter().for_each(|race| self.violate(Violation::Race { race }));
+        Some(())
     }
 
     /// Checks the stores of this interval to own units.
@@ -127,7 +148,7 @@ impl Checks {
     ) {
         let Some(check) = &mut self.check else { return };
         let stamp = Stamp { rank: self.me, interval: known.interval(), site: frames.site_of(unit) };
-        if let Some(race) = check.note(unit, bytes.clone(), stamp, known.seen()) {
+        if let Some(race) = check.note(unit, bytes.clone(), stamp, known.seen(), |_| false) {
             self.violate(Violation::Race { race });
         }
         self.check_pointers(unit, bytes, frames);
