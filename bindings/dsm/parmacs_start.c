@@ -4,6 +4,7 @@
  * one. A tag that no address has: nothing is noted. */
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct tutti_dsm_open {
     uintptr_t tag, end, begin;
@@ -22,6 +23,12 @@ extern const unsigned char __start_tutti_rcop[], __stop_tutti_rcop[];
 /* Another object defines it where all objects of a program make notes. */
 #pragma weak tutti_dsm_all_noted
 extern const char tutti_dsm_all_noted;
+
+/* Where the program's own variables are, if they are to be shared: parmacs_globals.ld defines them. */
+#pragma weak tutti_dsm_globals_begin
+#pragma weak tutti_dsm_globals_end
+extern const char tutti_dsm_globals_begin[], tutti_dsm_globals_end[];
+void tutti_dsm_share_globals(const void *begin, const void *end);
 
 /* Programs that older objects were linked into call these. */
 void tutti_dsm_begin(void);
@@ -42,7 +49,27 @@ void tutti_dsm_ahead_load(const void *first, const void *last, size_t bytes);
 void tutti_dsm_ahead_store(size_t site, const void *slot, int64_t index);
 int tutti_dsm_ahead_end(void);
 
-__attribute__((constructor)) static void begin(void) {
+/* Variables that are shared may lead to the arguments of the program, which the system puts at other addresses in each
+ * process. Here they are at the same; longer ones stay where they are. */
+static char arguments_here[1 << 16];
+
+static void place_arguments(int count, char **arguments) {
+    size_t used = 0;
+    for (int i = 0; i < count; i++) {
+        size_t bytes = strlen(arguments[i]) + 1;
+        if (bytes > sizeof arguments_here - used)
+            return;
+        arguments[i] = memcpy(arguments_here + used, arguments[i], bytes);
+        used += bytes;
+    }
+}
+
+/* The C library gives constructors what it gives main. */
+__attribute__((constructor)) static void begin(int argument_count, char **arguments) {
+    if (tutti_dsm_globals_begin != tutti_dsm_globals_end) {
+        tutti_dsm_share_globals(tutti_dsm_globals_begin, tutti_dsm_globals_end);
+        place_arguments(argument_count, arguments);
+    }
     size_t objects = (size_t)(__stop_tutti_rcop - __start_tutti_rcop);
     tutti_dsm_begin_sized(&tutti_dsm_open, sizeof tutti_dsm_open, __start_tutti_rcop, objects, &tutti_dsm_all_noted != NULL);
 }

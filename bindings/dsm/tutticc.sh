@@ -3,6 +3,7 @@ macros=$prefix/share/tutti/parmacs.m4
 translated=
 count=0
 dsm=            # adsm: the plugin makes notes of stores; udsm: it checks loads, too; twin: pages are compared; empty: as there is
+globals=        # shared: variables of C are shared memory; empty: they are private to each process
 switches=       # of the plugin
 compiles=no     # whether anything is compiled here
 strangers=      # objects that make no notes
@@ -27,6 +28,9 @@ for arg do
         done
         continue
         ;;
+    --globals=shared) globals=shared; continue ;;
+    --globals=private) globals=; continue ;;
+    --globals=*) say "tutticc: $arg: shared and private are known" >&2; exit 1 ;;
     -fopenmp | -fopenmp=*)
         say "tutticc: $arg: threads of OpenMP do not share memory between nodes; CREATE makes processes that do" >&2
         exit 1
@@ -98,6 +102,11 @@ for arg do
     esac
     set -- "$@" "$arg"
 done
+
+if [ -n "$globals" ] && [ -z "$fixed" ] && [ $link = yes ]; then
+    say "tutticc: --globals=shared: variables need the same address on all ranks, which -pie and -shared do not give" >&2
+    exit 1
+fi
 
 # Threads do not leave a node, and without CREATE there is one process.
 if [ -n "$threads" ] && [ -z "$has_macros" ] && [ $mode$link = runyes ]; then

@@ -5,6 +5,7 @@ mod backends;
 mod debugger;
 mod ends;
 mod forms;
+mod globals;
 mod handover;
 mod library;
 mod migration;

@@ -10,7 +10,7 @@ use tutti_dsm::object::{self, Kind};
 use tutti_dsm::pages::PageRun;
 use tutti_dsm::site::Site;
 use tutti_dsm::start::Mode;
-use tutti_dsm::{checked, condition, executor, note, pages, replay, start};
+use tutti_dsm::{checked, condition, executor, globals, note, pages, replay, start};
 
 /// The line that a macro stands in.
 ///
@@ -68,6 +68,12 @@ pub unsafe extern "C" fn tutti_dsm_begin_sized(
         _ => unsafe { core::slice::from_raw_parts(modes, objects) },
     };
     start::begin(Mode::of_program(open, open_bytes, modes, are_all != 0));
+}
+
+/// See `parmacs_start.c`: variables of C between two addresses are shared memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn tutti_dsm_share_globals(begin: *const c_void, end: *const c_void) {
+    globals::want(begin.addr(), end.addr());
 }
 
 /// Loads of so many bytes follow, from code at an address, which has not found that all of it is here.

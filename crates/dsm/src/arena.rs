@@ -18,12 +18,11 @@ use crate::core::violation::Private;
 use crate::permissions::{Backend, Permissions};
 use crate::sites::Sites;
 use crate::states::{ABSENT, OPENED, States};
-use crate::{failure, maps, note, os, sites};
+use crate::{failure, globals, maps, note, os, sites};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Where the arena begins, on all ranks. Free under AddressSanitizer and valgrind.
-pub const BASE: usize = 0x2000_0000_0000;
+pub use crate::core::unit::BASE;
 
 /// Twins after whose use their memory is given back.
 const TWINS_KEPT: usize = 4096;
@@ -222,8 +221,10 @@ impl Frames for Arena {
         sites::offset_of(self.sites.storer_of(unit))
     }
 
-    fn private_place(&self, address: u64) -> Option<Private> {
-        maps::private_place(address)
+    fn private_place(&self, unit: u32, address: u64) -> Option<Private> {
+        // A variable may hold a stream, or a block of malloc, that its process alone uses.
+        let is_variable = globals::window().is_some_and(|(_, window)| window.units().contains(&unit));
+        if is_variable { None } else { maps::private_place(address) }
     }
 
     fn drop_all_notes(&mut self) -> usize {

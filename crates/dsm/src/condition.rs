@@ -23,7 +23,7 @@ use crate::arena::BASE;
 use crate::object::{self, GUARDS, Kind, NUMBER_BITS, NUMBER_MASK};
 use crate::process::{self, Stage};
 use crate::site::Site;
-use crate::{failure, present};
+use crate::{failure, globals, present};
 
 /// Bytes of a waiter: the one before it, and its rank.
 const WAITER_BYTES: u64 = 16;
@@ -88,7 +88,7 @@ fn with_list(variable: usize, name: &str, site: Site<'_>, change: impl FnOnce(u6
     if !is_running {
         return;
     }
-    if variable.wrapping_sub(BASE) >= bytes {
+    if globals::offset_of(variable, bytes).is_none() {
         failure::end(format_args!(
             "{site}: {name} of a condition variable in private memory: others see it in shared memory alone"
         ));

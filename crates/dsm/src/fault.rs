@@ -10,11 +10,10 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
 use tutti_runtime::rank::LOCK;
 
-use crate::arena::BASE;
 use crate::core::member::Touch;
 use crate::core::page::Store;
 use crate::core::unit::{Run, UNIT_BYTES};
-use crate::{executor, failure, freed, note, os};
+use crate::{executor, failure, freed, globals, note, os};
 
 /// The network's calls need tens of KiB.
 const STACK_BYTES: usize = 512 << 10;
@@ -145,9 +144,9 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     // SAFETY: the kernel gives valid structures; errno is this thread's.
     let (address, code, error) =
         unsafe { ((*info).si_addr().addr(), (*info).si_code, *libc::__errno_location()) };
-    let offset = address.wrapping_sub(BASE);
+    let offset = globals::offset_of(address, BYTES.load(Ordering::Acquire));
     // A child has no arena: there its accesses are SIGSEGV by any back end.
-    if !is_of_hardware(signal, code) && offset < BYTES.load(Ordering::Acquire) {
+    if let Some(offset) = offset.filter(|_| !is_of_hardware(signal, code)) {
         executor::count_signal();
         serve(offset, is_write(context), instruction(context));
         // SAFETY: as above.
@@ -171,13 +170,13 @@ pub(crate) fn serve(offset: usize, is_write: bool, instruction: usize) {
     if LOCK.is_held_by_caller() {
         failure::end(format_args!(
             "a call of the library was given shared memory at {:#x} that is not here: copy it to private memory first",
-            BASE + offset
+            globals::address_of(offset)
         ));
     }
     if os::thread() != THREAD.load(Ordering::Relaxed) {
         failure::end(format_args!(
             "a second thread of a rank touches shared memory at {:#x}: one thread of each rank may",
-            BASE + offset
+            globals::address_of(offset)
         ));
     }
     let unit = (offset / UNIT_BYTES) as u32;
@@ -201,7 +200,7 @@ pub(crate) fn serve(offset: usize, is_write: bool, instruction: usize) {
     if !executor::handle_fault(offset, touch, instruction) {
         failure::end(format_args!(
             "shared memory is touched at {:#x} after its end, or in a child of a rank",
-            BASE + offset
+            globals::address_of(offset)
         ));
     }
 }

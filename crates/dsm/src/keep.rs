@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 
 use crate::arena::BASE;
 use crate::process::{Running, running};
-use crate::{failure, object, os};
+use crate::{failure, globals, object, os};
 
 /// Descriptors of the library and of the rank's starter.
 static OWN: OnceLock<BTreeSet<i32>> = OnceLock::new();
@@ -26,13 +26,15 @@ static OWN: OnceLock<BTreeSet<i32>> = OnceLock::new();
 pub fn is_shared(address: usize, bytes: usize) -> bool {
     let arena_bytes = running().as_ref().map_or(0, |running| running.view.bytes);
     let end = address.saturating_add(bytes.max(1));
-    address < BASE + arena_bytes && BASE < end
+    let variables = globals::addresses();
+    (address < BASE + arena_bytes && BASE < end) || (address < variables.end && variables.start < end)
 }
 
 /// Ends the job when a call is about to use a lock, a barrier or the like of threads that lies in shared
 /// memory: it orders no process of another node, and none of this one where it is not made for that.
 pub fn refuse_of_threads(address: usize, call: &str, instead: &str) {
-    let ranks = if object::is_shared(address) { running().as_ref().map_or(1, Running::ranks) } else { 1 };
+    let is_shared = object::is_shared(address) || globals::addresses().contains(&address);
+    let ranks = if is_shared { running().as_ref().map_or(1, Running::ranks) } else { 1 };
     if ranks > 1 {
         failure::end(format_args!(
             "{call} of shared memory at {address:#x}: it orders threads of one process alone; {instead} orders processes"
@@ -45,7 +47,7 @@ pub fn refuse_shared(address: usize, bytes: usize, call: &str) {
     if is_shared(address, bytes) {
         failure::end(format_args!(
             "{call} of shared memory at {:#x}: its mapping is the library's; G_FREE gives memory back",
-            address.max(BASE)
+            if globals::addresses().contains(&address) { address } else { address.max(BASE) }
         ));
     }
 }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`core`] | the protocol: pages, intervals, vector times, locks, barriers; without I/O, clock and `unsafe` |
 //! | [`arena`] | the memory: one address on all ranks, twins |
+//! | [`globals`] | variables of C as shared memory, in a program that is linked so |
 //! | [`permissions`] | what the program may do with pages, by userfaultfd or by mprotect |
 //! | [`fault`] | the handler of faults, SIGBUS or SIGSEGV |
 //! | [`note`] | stores that compiled code has noted |
@@ -29,6 +30,7 @@
 //! | [`present`] | shared memory in calls of the system |
 //! | [`sites`] | instructions of the program that cause traffic |
 //! | `variables` | variables of C that a process changes, in a job that is checked |
+//! | `views` | mappings by which the program sees all that |
 //! | `statistics` | what each rank has counted, at the end |
 //! | [`failure`] | what cannot go on: one line, and the end of the job |
 //!
@@ -45,6 +47,7 @@ pub mod executor;
 pub mod failure;
 pub mod fault;
 mod freed;
+pub mod globals;
 pub mod heap;
 pub mod keep;
 mod maps;
@@ -67,3 +70,4 @@ pub mod start;
 mod states;
 mod statistics;
 mod variables;
+mod views;

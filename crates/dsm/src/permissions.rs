@@ -12,6 +12,7 @@
 //! it never has.
 
 mod userfaultfd;
+mod window;
 
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use std::fmt::Debug;
 use std::io;
 
 pub use userfaultfd::Userfaultfd;
+pub use window::Windowed;
 
 use crate::core::member::Access;
 use crate::core::unit::{Run, UNIT_BYTES};

@@ -5,20 +5,23 @@
 //! With userfaultfd a page may lose its entry in the page table at any time, where the kernel needs memory.
 //! So the kernel gets addresses of another view of the same memory, in which nothing is guarded.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::arena::BASE;
 use crate::core::unit::UNIT_BYTES;
-use crate::{executor, fault, note, os};
+use crate::{executor, fault, globals, note, os};
 
-/// The part of a range that lies in the arena of a job on several nodes.
-pub(crate) fn shared(address: usize, bytes: usize) -> Option<std::ops::Range<usize>> {
-    let (begin, end) = (address.max(BASE), address.saturating_add(bytes).min(BASE + fault::arena_bytes()));
-    (begin < end).then_some(begin..end)
+/// The part of a range that lies in the arena of a job on several nodes, or in variables that are shared.
+pub(crate) fn shared(address: usize, bytes: usize) -> Option<Range<usize>> {
+    let arena_bytes = fault::arena_bytes();
+    let variables = if arena_bytes > 0 { globals::addresses() } else { 0..0 };
+    let part = |of: Range<usize>| address.max(of.start)..address.saturating_add(bytes).min(of.end);
+    [part(BASE..BASE + arena_bytes), part(variables)].into_iter().find(|part| !part.is_empty())
 }
 
 /// The first byte of each page of a range.
-pub(crate) fn pages(range: std::ops::Range<usize>) -> impl Iterator<Item = usize> {
+pub(crate) fn pages(range: Range<usize>) -> impl Iterator<Item = usize> {
     let next = (range.start / UNIT_BYTES + 1) * UNIT_BYTES;
     std::iter::once(range.start).chain((next..range.end).step_by(UNIT_BYTES))
 }
@@ -51,8 +54,9 @@ pub(crate) fn view_of_kernel() -> Option<usize> {
 /// The address by which the kernel is to reach bytes of the program. What is in part shared memory it will
 /// refuse.
 fn address_of(address: usize, bytes: usize) -> usize {
-    match (view_of_kernel(), shared(address, bytes)) {
-        (Some(view), Some(range)) if range.len() == bytes => view + (address - BASE),
+    let offset = globals::offset_of(address, fault::arena_bytes());
+    match (view_of_kernel(), shared(address, bytes), offset) {
+        (Some(view), Some(range), Some(offset)) if range.len() == bytes => view + offset,
         _ => address,
     }
 }
@@ -80,9 +84,9 @@ pub fn store(address: usize, bytes: usize) -> usize {
     address_of(address, bytes)
 }
 
-/// A call has stored so many.
+/// A call has stored so many. Pages of variables are compared: they need no notes.
 pub fn stored(address: usize, bytes: usize) {
-    if let Some(range) = shared(address, bytes) {
+    if let Some(range) = shared(address, bytes).filter(|range| range.start >= BASE) {
         note::add_stored(range.start, range.len());
     }
 }

@@ -22,9 +22,9 @@ use tutti_runtime::log;
 use tutti_runtime::rank::{self, LOCK};
 use tutti_shm::arena::Range;
 
-use crate::arena::{Arena, BASE, OwnFrames, Shared};
+use crate::arena::{Arena, BASE, Shared};
 use crate::core::blocks::Blocks;
-use crate::core::unit::{Placement, Run, UNIT_BYTES};
+use crate::core::unit::{Placement, UNIT_BYTES};
 use crate::heap::Heap;
 use crate::mates::{self, Mail};
 use crate::node::{WORDS_BYTES, Words};
@@ -34,7 +34,8 @@ use crate::process::{Processes, Running, Stage, View, Way, running};
 use crate::size::{Updates, Wishes};
 use crate::states::States;
 use crate::{
-    executor, failure, fault, freed, keep, maps, note, os, present, replay, sites, size, statistics,
+    executor, failure, fault, freed, globals, keep, maps, note, os, present, replay, sites, size, statistics,
+    views,
 };
 
 /// Changes with what ranks tell each other at the start, and with the records.
@@ -173,6 +174,8 @@ pub fn begin(mode: Result<Mode, String>) {
     if wishes.is_checked && nodes > 1 {
         maps::keep_malloc_apart();
     }
+    let mut heap = Heap::new(Blocks::new(bytes, asked));
+    fault::note_allocated(globals::take_block(&mut heap).unwrap_or_else(|what| say(format_args!("{what}"))));
     let is_owner = nodes > 1 || me == 0;
     let range = if is_owner { take_range(bytes + WORDS_BYTES) } else { Range { offset: 0, bytes: 0 } };
     let places: Vec<usize> = (0..job.ranks()).map(|rank| job.node_of(rank)).collect();
@@ -223,21 +226,14 @@ pub fn begin(mode: Result<Mode, String>) {
     };
     let stage = if me == 0 { Stage::Main } else { Stage::Replaying };
     let processes = Processes::default();
-    let started = Running {
-        job,
-        way,
-        stage,
-        processes,
-        objects: 0,
-        held: Vec::new(),
-        heap: Heap::new(Blocks::new(bytes, asked)),
-        view,
-    };
-    show(&started);
+    let started = Running { job, way, stage, processes, objects: 0, held: Vec::new(), heap, view };
+    let held = if me == 0 { globals::held() } else { Vec::new() };
+    views::show(&started);
     *running() = Some(started);
     replay::begin(me, ranks);
     keep::note_own();
     meet();
+    held.iter().for_each(|(address, page)| os::store(*address, page));
     at_exit(leave);
 }
 
@@ -271,13 +267,7 @@ extern "C" fn leave() {
 
 /// From now on this rank sees the shared memory.
 pub(crate) fn join(running: &mut Running) {
-    show_arena(running);
-    if let Way::Nodes = running.way {
-        if let Err(error) = executor::close_arena() {
-            failure::end(format_args!("shared memory cannot be protected: {error}"));
-        }
-        note::open();
-    }
+    views::open(running);
 }
 
 /// All ranks have come here. Homes answer meanwhile.
@@ -347,6 +337,7 @@ fn choose_permissions(wished: Option<Backend>, bytes: usize) -> (Option<Box<dyn 
             Err(error) => (permissions, refusal) = (choose(Some(Backend::Mprotect)).0, Some(error)),
         }
     }
+    let permissions = globals::with_window(permissions);
     let number = refusal.filter(|_| wished.is_some()).map(|error| error.raw_os_error().unwrap_or(libc::EIO));
     (Some(permissions), number.unwrap_or(0) as u64)
 }
@@ -385,7 +376,7 @@ fn begin_protocol(
     let shared = view.shared.as_ref().map(|(range, placement)| Shared {
         system: map(*range),
         placement: placement.clone(),
-        own: Box::new(Own { job: job.clone(), range: view.range }),
+        own: Box::new(views::Own { job: job.clone(), range: view.range }),
         parted: BTreeSet::new(),
     });
     let mail = shared.as_ref().map(|shared| Mail::new(shared.system + bytes, job, mates_of(job)));
@@ -427,80 +418,7 @@ fn begin_words(job: &Job, bytes: usize, range: Range) -> Way {
     Way::Node(Box::new(Words::new(address, job.clone())))
 }
 
-/// Memory that the program sees at the arena's address until it is created: rank 0 the arena itself.
-fn show(running: &Running) {
-    if running.stage == Stage::Replaying {
-        if let Err(error) = os::map_private(BASE, running.view.bytes) {
-            failure::end(format_args!("memory for main before CREATE cannot be mapped: {error}"));
-        }
-        return;
-    }
-    show_arena(running);
-    if let Way::Nodes = running.way {
-        if let Err(error) = executor::close_arena() {
-            failure::end(format_args!("shared memory cannot be protected: {error}"));
-        }
-        note::open();
-    }
-}
-
-fn show_arena(running: &Running) {
-    show_at(running, BASE);
-    if executor::backend() == Some(Backend::Userfaultfd) {
-        let view = present::reserved_view();
-        show_at(running, view);
-        present::show_to_kernel(view);
-    }
-}
-
-/// Maps the memory of the arena at an address that is reserved for it.
-fn show_at(running: &Running, address: usize) {
-    let range = Range { offset: running.view.range.offset, bytes: running.view.bytes as u64 };
-    let base = NonNull::new(std::ptr::with_exposed_provenance_mut(address)).expect("an address");
-    // SAFETY: the address space is reserved; private memory at the arena's is what main has stored before
-    // CREATE, which is to be lost.
-    let mapped = unsafe { running.job.map_over(range, base) }.and_then(|()| show_shared(running, address));
-    if let Err(error) = mapped.and_then(|()| os::advise_view(address, running.view.bytes)) {
-        failure::end(format_args!("shared memory cannot be mapped at {address:#x}: {error}"));
-    }
-}
-
 fn mates_of(job: &Job) -> Vec<usize> {
     let here = job.node_of(job.rank());
     (0..job.ranks()).filter(|rank| job.node_of(*rank) == here).collect()
-}
-
-/// Frames of this rank alone.
-#[derive(Debug)]
-struct Own {
-    job: Job,
-    range: Range,
-}
-
-impl OwnFrames for Own {
-    fn show(&self, run: Run) -> std::io::Result<()> {
-        for view in [Some(BASE), present::view_of_kernel()].into_iter().flatten() {
-            show_units(&self.job, self.range, run, view)?;
-            os::advise_view(view + run.first as usize * UNIT_BYTES, run.count as usize * UNIT_BYTES)?;
-        }
-        Ok(())
-    }
-}
-
-/// Units of a view of the arena are those of such frames.
-fn show_units(job: &Job, frames: Range, run: Run, view: usize) -> std::io::Result<()> {
-    let (offset, bytes) = (run.first as u64 * UNIT_BYTES as u64, run.count as u64 * UNIT_BYTES as u64);
-    let at = std::ptr::with_exposed_provenance_mut(view + offset as usize);
-    let range = Range { offset: frames.offset + offset, bytes };
-    // SAFETY: as for the arena as a whole, of which this is a part.
-    unsafe { job.map_over(range, NonNull::new(at).expect("an address")) }
-}
-
-/// Units that have their home on this node are those frames that all ranks of the node see.
-fn show_shared(running: &Running, address: usize) -> std::io::Result<()> {
-    let Some((frames, placement)) = &running.view.shared else { return Ok(()) };
-    for run in placement.runs_here((running.view.bytes / UNIT_BYTES) as u32) {
-        show_units(&running.job, *frames, run, address)?;
-    }
-    Ok(())
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tutti_runtime::log;
 
-use crate::os;
+use crate::{globals, os};
 
 /// Lines of a rank at most.
 const LINES_MAX: usize = 3;
@@ -51,7 +51,9 @@ pub(crate) fn begin(rank: usize) {
         let before = os::bytes(symbol.address, symbol.bytes).to_vec();
         Variable { symbol, before }
     };
-    let variables = symbols.into_iter().map(keep).collect();
+    let shared = globals::addresses();
+    let variables =
+        symbols.into_iter().filter(|symbol| !shared.contains(&symbol.address)).map(keep).collect();
     *CHANGES.lock().expect("nobody panics with it") = Some(Changes { rank, variables, lines: 0 });
     IS_ON.store(true, Relaxed);
 }
@@ -76,7 +78,7 @@ pub(crate) fn look() {
     let more = if others > 0 { format!(" and {others} more") } else { String::new() };
     let list = names[..names.len() - others].join(", ");
     log::line(format_args!(
-        "rank {rank} has changed variables of C behind CREATE, and no other process sees that: {list}{more}; what processes share comes from G_MALLOC"
+        "rank {rank} has changed variables of C behind CREATE, and no other process sees that: {list}{more}; what processes share comes from G_MALLOC, and tutticc --globals=shared makes variables shared"
     ));
     *lines += 1;
     if *lines == LINES_MAX {

@@ -310,7 +310,7 @@ impl Frames for Memory {
         u64::from(unit)
     }
 
-    fn private_place(&self, address: u64) -> Option<Private> {
+    fn private_place(&self, _unit: u32, address: u64) -> Option<Private> {
         (address == PRIVATE).then_some(Private::Other)
     }
 

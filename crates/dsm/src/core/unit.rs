@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// Where the arena begins, on all ranks. Free under AddressSanitizer and valgrind.
+pub const BASE: usize = 0x2000_0000_0000;
+
 /// Bytes of a unit.
 pub const UNIT_BYTES: usize = 4096;
 

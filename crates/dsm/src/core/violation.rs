@@ -1,5 +1,5 @@
-//! Mistakes of a program with shared memory: each ends the job with its line, but for a race in which both store
-//! the same value.
+//! Mistakes of a program with shared memory: each ends the job with its line, but for a race in which both
+//! store the same value.
 
 use thiserror::Error;
 

@@ -120,7 +120,7 @@ const FORTRAN_WRAPPERS: [(&str, &str, &str, &str); 3] = [
 /// same addresses on all ranks, the object that begins before `main`, and functions of the C library that
 /// stand behind others.
 const PARMACS_WRAPPER: (&str, &str, &str, &str) = ("tutticc", "C", "cc", "TUTTI_CC");
-const PARMACS_LIBRARIES: &str = r#"${fixed:+-no-pie} "$libdir/tutti/parmacs_start.o" ${noted:+"$noted"} -ltutti "-Wl,@$libdir/tutti/parmacs_wrapped""#;
+const PARMACS_LIBRARIES: &str = r#"${fixed:+-no-pie} ${globals:+"-Wl,-T,$libdir/tutti/parmacs_globals"} "$libdir/tutti/parmacs_start.o" ${noted:+"$noted"} -ltutti "-Wl,@$libdir/tutti/parmacs_wrapped""#;
 /// Functions of the C library that have another one in their place, a name a line.
 const PARMACS_WRAPPED: &str = include_str!("../../../../dsm/wrapped.txt");
 /// Options by which clang 19 loads the plugin, twice: as passes, and for their switches.
@@ -292,6 +292,7 @@ fn lay_out_parmacs(facts: &Path, tree: &mut Tree, work: &Path) -> Result<(), Str
     tree.file("share/tutti/parmacs.m4", read(&facts.join("parmacs.m4"))?.as_bytes(), 0o644)?;
     let wrapped: String = PARMACS_WRAPPED.lines().map(|name| format!("--wrap={name}\n")).collect();
     tree.file("lib/tutti/parmacs_wrapped", wrapped.as_bytes(), 0o644)?;
+    tree.file("lib/tutti/parmacs_globals", read(&facts.join("parmacs_globals.ld"))?.as_bytes(), 0o644)?;
     for name in ["parmacs_start", "parmacs_noted"] {
         let [source, object] = [format!("{name}.c"), format!("{name}.o")];
         let text = read(&facts.join(&source))?;

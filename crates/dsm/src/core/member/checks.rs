@@ -160,7 +160,7 @@ impl Checks {
         for at in (bytes.start / WORD_BYTES..bytes.end.div_ceil(WORD_BYTES)).map(|word| word * WORD_BYTES) {
             let word = frames.frame(unit)[at..].first_chunk().expect("a unit has whole words");
             let address = u64::from_le_bytes(*word);
-            if let Some(place) = frames.private_place(address) {
+            if let Some(place) = frames.private_place(unit, address) {
                 let (node, offset) = (self.me, unit as u64 * UNIT_BYTES as u64 + at as u64);
                 let site = frames.site_of(unit);
                 return self.violate(Violation::Private { node, offset, address, place, site });

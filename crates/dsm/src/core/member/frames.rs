@@ -45,9 +45,9 @@ pub trait Frames {
     fn store_twin(&mut self, unit: u32, offset: usize, bytes: &[u8]);
     /// The place in the program of the first store to a unit in this interval; 0: not known.
     fn site_of(&self, unit: u32) -> u64;
-    /// Memory of this process that an address leads to, and that is not at the same address in other
-    /// processes; none: the value is no such address.
-    fn private_place(&self, address: u64) -> Option<Private>;
+    /// Memory of this process that an address in a unit leads to, and that is not at the same address in
+    /// other processes; none: the value is no such address, or the unit may hold one.
+    fn private_place(&self, unit: u32, address: u64) -> Option<Private>;
     /// The interval ends: no note is needed any more. How many units still had some.
     fn drop_all_notes(&mut self) -> usize;
     /// The note at a place of the list of those that leave one by one, in the order in which the program has
