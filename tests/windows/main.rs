@@ -67,6 +67,19 @@ fn window_objects_have_attributes_hints_names_and_shared_memory() {
 }
 
 #[test]
+fn window_memory_follows_mpi_minimum_memory_alignment() {
+    let scratch = Scratch::new("windows-aligned");
+    let aligned = compile("tests/mpi/programs/aligned_windows.c", scratch.path());
+    for (ranks, nodes) in [("1", "1"), ("3", "1"), ("4", "2")] {
+        let mut mpiexec = program("mpiexec");
+        let command =
+            mpiexec.args(["--virtual-nodes", nodes, "-n", ranks, "--bind-to", "none"]).arg(&aligned);
+        let ran = run(command, LIMIT).expect_success();
+        assert!(ran.stdout.contains("aligned_windows: ok"), "{ranks} ranks: {ran}");
+    }
+}
+
+#[test]
 fn window_operations_are_done_while_the_target_computes() {
     let scratch = Scratch::new("windows-progress");
     let progress = compiled(&scratch, "progress");

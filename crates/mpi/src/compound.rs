@@ -138,10 +138,13 @@ pub fn peek_outcome(call: &mut impl Progress, index: u32) -> Outcome {
 }
 
 /// The user lets go of a request (3.7.3); what is under way goes on.
-pub fn release_request(call: &mut (impl Progress + HasPersistents), index: u32) {
+///
+/// # Errors
+/// What the free function of a generalized request returns (13.2).
+pub fn release_request(call: &mut (impl Progress + HasPersistents), index: u32) -> Result<()> {
     if call.engine().partitioned(index).is_some() {
         call.engine_mut().release_partitioned(index);
-        return;
+        return Ok(());
     }
     let parts = match call.engine().compound(index) {
         Some(compound) => compound.parts,
@@ -152,12 +155,15 @@ pub fn release_request(call: &mut (impl Progress + HasPersistents), index: u32) 
                     remote.done.abandon();
                 }
                 call.engine_mut().requests.free(index);
-                return;
+                return Ok(());
+            }
+            if request.done && matches!(request.extra.as_deref(), Some(Extra::Generalized(_))) {
+                return drop_generalized(call, index);
             }
             // The buffer empties itself whether somebody waits for it or not.
             request.done |= matches!(request.extra.as_deref(), Some(Extra::Flush(_)));
             call.engine_mut().release(index);
-            return;
+            return Ok(());
         }
     };
     for part in parts {
@@ -167,6 +173,23 @@ pub fn release_request(call: &mut (impl Progress + HasPersistents), index: u32) 
     }
     call.forget_start(index);
     call.engine_mut().requests.free(index);
+    Ok(())
+}
+
+/// Ends a generalized request that the user has both completed and let go of. No call completes it, so its
+/// query function is not run (13.2).
+///
+/// # Errors
+/// What its free function returns.
+pub fn drop_generalized(call: &mut impl Progress, index: u32) -> Result<()> {
+    let request = call.engine_mut().requests.get_mut(index);
+    let Some(Extra::Generalized(generalized)) = request.extra.as_deref() else {
+        unreachable!("request {index} is not a generalized one");
+    };
+    let generalized = *generalized;
+    call.engine_mut().requests.free(index);
+    let error = free_generalized(call, generalized);
+    check(error == MPI_SUCCESS, error, || format!("the request's free function returned error code {error}"))
 }
 
 /// Asks for the cancellation of an operation (3.8.4). Sends and receives that are not matched are
@@ -220,12 +243,17 @@ fn query_generalized(call: &mut impl Progress, generalized: Generalized) -> Outc
 
 fn finish_generalized(call: &mut impl Progress, generalized: Generalized) -> Outcome {
     let outcome = query_generalized(call, generalized);
-    let error = call.unlocked(|| {
+    let error = free_generalized(call, generalized);
+    Outcome { error: if outcome.error == MPI_SUCCESS { error } else { outcome.error }, ..outcome }
+}
+
+/// Calls the free function: the error code that it returns.
+fn free_generalized(call: &mut impl Progress, generalized: Generalized) -> c_int {
+    call.unlocked(|| {
         // SAFETY: the user gave this address as that of a free function; no lock is held.
         unsafe {
             let free = std::mem::transmute::<usize, MPI_Grequest_free_function_fn>(generalized.free);
             free(generalized.state)
         }
-    });
-    Outcome { error: if outcome.error == MPI_SUCCESS { error } else { outcome.error }, ..outcome }
+    })
 }

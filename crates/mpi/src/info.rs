@@ -3,6 +3,7 @@
 //! They may be used before Init, after Finalize and by any thread (11.4.1), so they do not belong to the
 //! process's state: they have their own table and lock.
 
+use core::ops::RangeInclusive;
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::abi::*;
@@ -209,6 +210,18 @@ fn bad_info(handle: MPI_Info) -> Error {
         _ => "is freed or was never one",
     };
     Error::new(MPI_ERR_INFO, format_args!("info {:#x} {what}", handle.0))
+}
+
+/// The alignment of memory where the hints ask for none, and the largest that they may ask for.
+const ALIGNMENTS: RangeInclusive<usize> = 64..=1 << 30;
+
+/// Reads the alignment that the hints ask for; a value that is none asks for nothing.
+pub fn memory_alignment(hints: &Info) -> usize {
+    hints
+        .get(b"mpi_minimum_memory_alignment")
+        .and_then(|value| core::str::from_utf8(value).ok()?.parse().ok())
+        .filter(|bytes: &usize| bytes.is_power_of_two() && ALIGNMENTS.contains(bytes))
+        .unwrap_or(*ALIGNMENTS.start())
 }
 
 #[cfg(test)]

@@ -238,6 +238,24 @@ pub fn read(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Answer<u6
     with(|table| Ok(table.handle(session, handle)?.value()))
 }
 
+/// The value of a handle, which begins again with 0; nothing that is counted meanwhile is lost.
+///
+/// # Errors
+/// As [`read`]; MPI_T_ERR_PVAR_NO_WRITE of a level.
+pub fn read_and_reset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Answer<u64> {
+    with(|table| {
+        let handle = table.handle(session, handle)?;
+        if handle.variable.class == Class::Level {
+            return Err(MPI_T_ERR_PVAR_NO_WRITE);
+        }
+        let present = handle.started_at.map(|_| now(&handle.variable));
+        let since = handle.started_at.zip(present).map_or(0, |(start, end)| end.wrapping_sub(start));
+        let value = handle.counted.wrapping_add(since);
+        (handle.counted, handle.started_at) = (0, present);
+        Ok(value)
+    })
+}
+
 /// Gives a handle a value.
 ///
 /// # Errors

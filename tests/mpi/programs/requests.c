@@ -102,6 +102,19 @@ static int release(void *state)
     return MPI_SUCCESS;
 }
 
+static int fail_to_release(void *state)
+{
+    ++*(int *)state;
+    return MPI_ERR_OTHER;
+}
+
+static int forbid(void *state, MPI_Status *status)
+{
+    (void)state, (void)status;
+    CHECK(!"the query function of a request that is freed");
+    return MPI_SUCCESS;
+}
+
 static int refuse(void *state, int complete)
 {
     (void)state, (void)complete;
@@ -123,6 +136,35 @@ static void cancel_functions_may_fail(void)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/* The free function of a generalized request runs when both MPI_Request_free and MPI_Grequest_complete have been
+   called; the query function is for calls that complete a request or look at it. */
+static void free_functions_run_once(void)
+{
+    int freed = 0, queried = 0, flag;
+    MPI_Request request, kept;
+    MPI_Status status;
+    MPI_Grequest_start(forbid, release, refuse, &freed, &request);
+    MPI_Grequest_complete(request);
+    CHECK(MPI_Request_free(&request) == MPI_SUCCESS && freed == 1 && request == MPI_REQUEST_NULL);
+    MPI_Grequest_start(forbid, release, refuse, &freed, &request);
+    kept = request;
+    CHECK(MPI_Request_free(&request) == MPI_SUCCESS && freed == 1);
+    CHECK(MPI_Grequest_complete(kept) == MPI_SUCCESS && freed == 2);
+    MPI_Grequest_start(query, release, refuse, &queried, &request);
+    MPI_Grequest_complete(request);
+    MPI_Request_get_status(request, &flag, &status);
+    CHECK(flag && status.MPI_TAG == 9 && queried == 0);
+    MPI_Request_free(&request);
+    CHECK(queried == 1);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Grequest_start(query, fail_to_release, refuse, &freed, &request);
+    MPI_Grequest_complete(request);
+    CHECK(class_of(MPI_Request_free(&request)) == MPI_ERR_OTHER && freed == 3);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 int main(int argc, char **argv)
 {
     int rank;
@@ -132,5 +174,6 @@ int main(int argc, char **argv)
         look_without_completing(rank);
     outlive_handles(rank);
     cancel_functions_may_fail();
+    free_functions_run_once();
     return finish("requests");
 }

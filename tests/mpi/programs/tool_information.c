@@ -37,7 +37,7 @@ static void send_to_next(int rank, int size, int count)
 
 static void counters(int rank, int size)
 {
-    int messages, bytes, count;
+    int messages, bytes, count, atomic = 0;
     unsigned long long value = 0;
     MPI_T_pvar_session session;
     MPI_T_pvar_handle handles[2];
@@ -45,6 +45,9 @@ static void counters(int rank, int size)
     CHECK(MPI_T_pvar_get_index("messages_sent", MPI_T_PVAR_CLASS_COUNTER, &messages) == MPI_SUCCESS);
     CHECK(MPI_T_pvar_get_index("bytes_sent", MPI_T_PVAR_CLASS_COUNTER, &bytes) == MPI_SUCCESS);
     CHECK(MPI_T_pvar_get_index("bytes_sent", MPI_T_PVAR_CLASS_TIMER, &count) == MPI_T_ERR_INVALID_NAME);
+    /* MPI_T_pvar_readreset needs an atomic variable; another one would be MPI_T_ERR_PVAR_NO_ATOMIC. */
+    CHECK(MPI_T_pvar_get_info(bytes, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, &atomic) == MPI_SUCCESS &&
+          atomic);
     CHECK(MPI_T_pvar_session_create(&session) == MPI_SUCCESS);
     CHECK(MPI_T_pvar_handle_alloc(session, messages, NULL, &handles[0], &count) == MPI_SUCCESS && count == 1);
     CHECK(MPI_T_pvar_handle_alloc(session, bytes, NULL, &handles[1], &count) == MPI_SUCCESS);

@@ -1,12 +1,11 @@
 //! MPI 9.1 and 9.6: versions, names, clocks.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::ops::RangeInclusive;
 
 use crate::abi::*;
 use crate::argument::put_text;
 use crate::error::{Result, check};
-use crate::info::{self, Info, host_name};
+use crate::info::{self, host_name};
 use crate::phase::{FORKED, phase};
 use crate::process::entry::call;
 use crate::process::{self, Process};
@@ -51,22 +50,10 @@ fn processor_name(process: &Process) -> Vec<u8> {
     name
 }
 
-/// The alignment of memory where the hints ask for none, and the largest that they may ask for.
-const ALIGNMENTS: RangeInclusive<usize> = 64..=1 << 30;
-
-/// Reads the alignment that the hints ask for; a value that is none asks for nothing.
-fn alignment(hints: &Info) -> usize {
-    hints
-        .get(b"mpi_minimum_memory_alignment")
-        .and_then(|value| core::str::from_utf8(value).ok()?.parse().ok())
-        .filter(|bytes: &usize| bytes.is_power_of_two() && ALIGNMENTS.contains(bytes))
-        .unwrap_or(*ALIGNMENTS.start())
-}
-
 /// Allocates memory.
 pub(super) fn allocate(size: MPI_Aint, info: MPI_Info) -> Result<*mut c_void> {
     check(size >= 0, MPI_ERR_ARG, || format!("size is {size}, expected 0 or more"))?;
-    let alignment = alignment(&info::hints(info)?);
+    let alignment = info::memory_alignment(&info::hints(info)?);
     // SAFETY: aligned_alloc takes any size that is a multiple of the alignment, which is a power of two.
     let memory =
         unsafe { libc::aligned_alloc(alignment, (size as usize).max(1).next_multiple_of(alignment)) };

@@ -5,7 +5,6 @@ use core::ffi::c_void;
 use tutti_datatype::Buffer;
 
 use crate::abi::*;
-use crate::check::inspection::Inspect;
 use crate::compound;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
@@ -26,8 +25,11 @@ pub(super) fn start(
     Ok(MPI_Request(call.engine().requests.handle(index)))
 }
 
-/// The operation behind a generalized request is done.
-pub(super) fn complete(call: &mut (impl Progress + Inspect), request: MPI_Request) -> Result<()> {
+/// Marks the operation behind a generalized request as done.
+///
+/// # Errors
+/// MPI_ERR_REQUEST; of a request that was freed before, what its free function returns.
+pub(super) fn complete(call: &mut impl Progress, request: MPI_Request) -> Result<()> {
     let wrong =
         || Error::new(MPI_ERR_REQUEST, format_args!("request {:#x} is not a generalized one", request.0));
     let Named::Pending(index) = call.engine().named_request(request)? else { return Err(wrong()) };
@@ -37,7 +39,7 @@ pub(super) fn complete(call: &mut (impl Progress + Inspect), request: MPI_Reques
     }
     made.done = true;
     if made.when_done == WhenDone::Free {
-        compound::take_with_extra(call, index);
+        return compound::drop_generalized(call, index);
     }
     Ok(())
 }

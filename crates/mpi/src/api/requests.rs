@@ -562,7 +562,7 @@ pub(super) fn free(call: &mut (impl Progress + HasPersistents), request: MPI_Req
     match call.engine().named_request(request)? {
         Named::Null => return Err(Error::new(MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL")),
         Named::FinishedSend => {}
-        Named::Inactive(index) | Named::Pending(index) => compound::release_request(call, index),
+        Named::Inactive(index) | Named::Pending(index) => compound::release_request(call, index)?,
     }
     Ok(MPI_REQUEST_NULL)
 }

@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::abi::*;
-use crate::tool::{self, Change, SETTING_CHARS, SETTINGS};
+use crate::tool::{self, SETTING_CHARS, SETTINGS};
 use crate::tool_users::{self, Answer};
 use crate::variables::{self, Class};
 
@@ -197,7 +197,7 @@ pub unsafe fn MPI_T_pvar_get_info(
         put(bind, MPI_T_BIND_NO_OBJECT);
         put(readonly, is_level);
         put(continuous, is_level);
-        put(atomic, 0);
+        put(atomic, c_int::from(variable.class == Class::Counter));
     }
     MPI_SUCCESS
 }
@@ -220,10 +220,8 @@ pub unsafe fn MPI_T_pvar_readreset(
     handle: MPI_T_pvar_handle,
     buf: *mut c_void,
 ) -> c_int {
-    let value = tool::read(session, handle);
-    let reset = value.and_then(|value| tool::change(session, handle, Change::Reset).map(|()| value));
     // SAFETY: the user's buffer holds an unsigned long long.
-    unsafe { give(reset, buf.cast::<u64>()) }
+    unsafe { give(tool::read_and_reset(session, handle), buf.cast::<u64>()) }
 }
 
 /// Gives the variable a value (15.3.7).

@@ -15,18 +15,19 @@ use std::ptr::NonNull;
 
 use core::ffi::c_int;
 
-use tutti_rma::attached::{Attached, Refusal, TABLE_BYTES, Table};
-use tutti_rma::control::{Control, Layout, Thread};
+use tutti_rma::attached::{Attached, Refusal, Table};
+use tutti_rma::control::Thread;
 use tutti_rma::part::{Part, Reach};
 use tutti_rma::region::Region;
 use tutti_rma::wire::Name;
 use tutti_rma::{Process, Remote};
 use tutti_runtime::guests::serve_meanwhile;
-use tutti_shm::arena::{LARGE_BYTES, Mapping, Range};
+use tutti_shm::arena::{Mapping, Range};
 use tutti_shm::opened::Opened;
 
 use super::epoch::Epochs;
 use super::hints;
+use super::plan::{PAGE_BYTES, Plan, Record, halves, number};
 use super::window::{Fence, Peer, Regions, Values, Window};
 use crate::abi::*;
 use crate::attribute_calls;
@@ -40,13 +41,11 @@ use crate::comm::calls::{self, EndsComms};
 use crate::datatype::HasTypes;
 use crate::errhandler;
 use crate::error::{Error, Result, check};
-use crate::info::Info;
+use crate::info::{self, Info};
 use crate::process;
 use crate::progress::Progress;
 use crate::win::HasWindows;
 use crate::win::other_nodes;
-
-const PAGE_BYTES: u64 = 4096;
 
 /// Memory and properties that a rank brings to a new window.
 #[derive(Clone, Copy, Debug)]
@@ -61,44 +60,6 @@ pub struct Own {
     pub disp_unit: i64,
 }
 
-/// Record by which ranks tell each other of it.
-#[derive(Clone, Copy, Debug)]
-struct Record {
-    is_right: bool,
-    is_noncontiguous: bool,
-    base: u64,
-    bytes: u64,
-    disp_unit: u64,
-}
-
-const RECORD_WORDS: usize = 7;
-
-impl Record {
-    fn encode(self) -> [u32; RECORD_WORDS] {
-        let ([b0, b1], [n0, n1], [u0, u1]) = (halves(self.base), halves(self.bytes), halves(self.disp_unit));
-        [u32::from(self.is_right) | u32::from(self.is_noncontiguous) << 1, b0, b1, n0, n1, u0, u1]
-    }
-
-    fn decode(words: [u32; RECORD_WORDS]) -> Self {
-        Record {
-            is_right: words[0] & 1 != 0,
-            is_noncontiguous: words[0] & 2 != 0,
-            base: number(&words[1..3]),
-            bytes: number(&words[3..5]),
-            disp_unit: number(&words[5..7]),
-        }
-    }
-}
-
-/// A number as agreements carry it, the lower half first.
-fn halves(number: u64) -> [u32; 2] {
-    [number as u32, (number >> 32) as u32]
-}
-
-fn number(halves: &[u32]) -> u64 {
-    u64::from(halves[0]) | u64::from(halves[1]) << 32
-}
-
 impl Own {
     fn check(&self) -> Result<()> {
         check(self.bytes >= 0, MPI_ERR_SIZE, || format!("size is {}, expected 0 or more", self.bytes))?;
@@ -109,65 +70,6 @@ impl Own {
         check(has_base, MPI_ERR_BASE, || {
             format!("base is a null pointer, expected {} bytes of memory", self.bytes)
         })
-    }
-}
-
-/// Where things lie in the range that the ranks of a window share.
-struct Plan {
-    layout: Layout,
-    table_begin: u64,
-    /// Where the memory of each rank begins.
-    memory: Vec<u64>,
-    bytes: u64,
-}
-
-impl Plan {
-    /// For those of the window's ranks that are on this node. None when it is larger than any range.
-    fn new(flavor: c_int, ranks: usize, records: &[Record]) -> Option<Self> {
-        let mates = records.len() as u64;
-        let layout = Layout::new(mates as u32, ranks as u32);
-        let table_begin = mates * layout.bytes() as u64;
-        let tables = if flavor == MPI_WIN_FLAVOR_DYNAMIC { mates * TABLE_BYTES as u64 } else { 0 };
-        let mut end = table_begin + tables;
-        let mut memory = Vec::new();
-        if matches!(flavor, MPI_WIN_FLAVOR_ALLOCATE | MPI_WIN_FLAVOR_SHARED) {
-            let is_contiguous =
-                flavor == MPI_WIN_FLAVOR_SHARED && !records.iter().any(|record| record.is_noncontiguous);
-            let is_large = records.iter().any(|record| record.bytes >= LARGE_BYTES);
-            end = end.next_multiple_of(if is_large { LARGE_BYTES } else { PAGE_BYTES });
-            for record in records {
-                let align = match is_contiguous {
-                    true => 1,
-                    false if record.bytes >= LARGE_BYTES => LARGE_BYTES,
-                    false => PAGE_BYTES,
-                };
-                end = end.checked_next_multiple_of(align)?;
-                memory.push(end);
-                end = end.checked_add(record.bytes)?;
-            }
-        }
-        Some(Plan { layout, table_begin, memory, bytes: end })
-    }
-}
-
-impl Plan {
-    /// The words of a mate, and its table of attached memory.
-    fn words(&self, flavor: c_int, mapping: &Mapping, mate: usize) -> (Control, Option<Table>) {
-        // SAFETY: the words were zero when the range was taken, and lie in a mapping that lives as long as
-        // the window; all ranks of the node have the same plan.
-        unsafe {
-            let control =
-                Control::new(self.at(mapping, mate as u64 * self.layout.bytes() as u64), self.layout);
-            let table_at = self.table_begin + mate as u64 * TABLE_BYTES as u64;
-            let has_table = flavor == MPI_WIN_FLAVOR_DYNAMIC;
-            (control, has_table.then(|| Table::new(self.at(mapping, table_at))))
-        }
-    }
-
-    fn at(&self, mapping: &Mapping, offset: u64) -> NonNull<u8> {
-        assert!(offset <= self.bytes, "byte {offset} of a range of {}", self.bytes);
-        // SAFETY: every part of the plan lies inside the range that was taken for it.
-        unsafe { mapping.base().add(offset as usize) }
     }
 }
 
@@ -236,6 +138,7 @@ fn make_window_over(
     let record = Record {
         is_right: argument_error.is_ok(),
         is_noncontiguous: hints.get(hints::NONCONTIGUOUS) == Some(b"true"),
+        alignment: info::memory_alignment(given) as u64,
         base: own.base as u64,
         bytes: own.bytes as u64,
         disp_unit: own.disp_unit as u64,
@@ -270,7 +173,10 @@ fn make_window_over(
     let range = Range { offset: number(&words[..2]), bytes: number(&words[2..]) };
     let mapping = match range.bytes {
         0 => Err(std::io::Error::other("there is no room for it")),
-        _ => call.engine().job.map(range),
+        _ => match plan.as_ref().map_or(PAGE_BYTES, |plan| plan.alignment) {
+            PAGE_BYTES => call.engine().job.map(range),
+            alignment => call.engine().job.map_aligned(range, alignment as usize),
+        },
     };
     let regions = match (&plan, &mapping) {
         (Some(plan), Ok(mapping)) if is_spread => open_window(call, comm, own, plan, mapping, mates.me)?,

@@ -10,6 +10,7 @@
 //! | [`way`] | the network of the job or the connection to a guest |
 //! | [`synchronisation`] | fence, post-start-complete-wait, locks, flush |
 //! | [`hints`] | info keys of windows |
+//! | [`plan`] | where the memory of the ranks of a node lies |
 //!
 //! On a rank of the same node each operation is done when its call returns, so a flush is a fence of the
 //! processor, and a request is done when it is made. Operations on ranks of other nodes are records
@@ -21,6 +22,7 @@ pub mod epoch;
 pub mod hints;
 pub mod operations;
 pub mod other_nodes;
+pub mod plan;
 pub mod synchronisation;
 pub mod way;
 pub mod window;
