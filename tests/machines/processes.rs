@@ -91,6 +91,23 @@ fn machines_ranks_move_with_all_their_communicators() {
     moves.pass((3, 4), &["comms", "9", "3"], LIMIT * 2);
 }
 
+/// Files of a file system that all machines share stay open over the moves of ranks, and persistent
+/// requests go on.
+// Paper: C24
+#[test]
+fn machines_ranks_move_with_their_files_and_requests() {
+    let terms = Terms::default().loss(1.0).seed(tutti_testkit::seed());
+    let plan = Lab::plan(3).cables(terms);
+    let Some(machines) = Machines::up_by("moves-kept", &plan, &["--lost-after", "20"]) else { return };
+    let program = machines.compile_by("mpicc", &["-ltutti"], "tests/processes/programs/moves_kept.c");
+    for words in [["files", "9", "3"], ["requests", "9", "3"]] {
+        let mut command = machines.launch(3, 3);
+        command.args(["--universe", "16"]).arg(&program).args(words).arg(machines.file("grid").0);
+        let ran = run(&mut command, LIMIT * 2).expect_success();
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("moves are right\n", ""), "{words:?}: {ran}");
+    }
+}
+
 /// The example gives the same numbers wherever its ranks are.
 #[test]
 fn machines_ranks_that_evade_compute_what_others_do() {

@@ -2,6 +2,7 @@
 //! in tests/machines.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tutti_testkit::await_that;
 use tutti_tests::{Ran, Scratch, compile_by, program, run};
@@ -10,6 +11,11 @@ use super::{LIMIT, is_running};
 
 fn compile(scratch: &Scratch) -> PathBuf {
     compile_by("mpicc", &["-ltutti"], "tests/processes/programs/moves.c", scratch.path())
+}
+
+/// The program of what ranks keep.
+fn compile_kept(scratch: &Scratch) -> PathBuf {
+    compile_by("mpicc", &["-ltutti"], "tests/processes/programs/moves_kept.c", scratch.path())
 }
 
 /// A job of so many ranks on so many nodes, with room for so many.
@@ -77,6 +83,83 @@ fn moves_hand_over_states_of_any_length() {
         expect_right(&moves, (2, 1, 6), &["large", bytes]);
     }
     expect_right(&moves, (2, 2, 6), &["large", "300001"]);
+}
+
+/// Open files go on under their handles, with views, pointers, hints and modes. The shared pointer is in shared
+/// memory, or with rank 0, which moves as well.
+// Paper: C24
+#[test]
+fn moves_keep_files_their_views_and_pointers() {
+    let scratch = Scratch::new("moves-files");
+    let moves = compile_kept(&scratch);
+    for (at, (job, nodes)) in
+        [((1, 1, 4), "1"), ((3, 1, 8), "1"), ((2, 2, 8), "2"), ((3, 3, 12), "3")].into_iter().enumerate()
+    {
+        let path = scratch.path().join(format!("grid-{at}"));
+        expect_right(&moves, job, &["files", "9", nodes, &path.to_string_lossy()]);
+    }
+}
+
+/// Persistent requests of ranks that stay reach those that have moved; the source of a message is its rank.
+// Paper: C24
+#[test]
+fn moves_keep_persistent_requests_of_ranks_that_stay() {
+    let scratch = Scratch::new("moves-requests");
+    let moves = compile_kept(&scratch);
+    for (job, nodes) in [((2, 1, 6), "1"), ((5, 1, 12), "1"), ((3, 3, 12), "3")] {
+        expect_right(&moves, job, &["requests", "9", nodes]);
+    }
+}
+
+#[test]
+fn moves_keep_windows_of_ranks_that_stay() {
+    let scratch = Scratch::new("moves-windows");
+    let moves = compile_kept(&scratch);
+    for (job, nodes) in [((3, 1, 8), "1"), ((4, 2, 12), "2")] {
+        expect_right(&moves, job, &["windows", "5", nodes]);
+    }
+}
+
+#[test]
+fn moves_keep_regions_of_ranks_that_stay() {
+    let scratch = Scratch::new("moves-regions");
+    let moves = compile_kept(&scratch);
+    for (job, nodes) in [((3, 1, 8), "1"), ((3, 3, 12), "3")] {
+        expect_right(&moves, job, &["regions", "8", nodes]);
+    }
+}
+
+#[test]
+fn moves_are_refused_where_a_file_cannot_be_opened() {
+    let scratch = Scratch::new("moves-lost");
+    let moves = compile_kept(&scratch);
+    for what in ["gone", "another"] {
+        let path = scratch.path().join(what);
+        expect_right(&moves, (2, 1, 6), &["lost", &path.to_string_lossy(), what]);
+    }
+}
+
+/// What the whole process has started is in the way of all moves, and named.
+#[test]
+fn moves_are_refused_beside_threads_and_the_checker() {
+    let scratch = Scratch::new("moves-whole");
+    let moves = compile(&scratch);
+    expect_right(&moves, (2, 1, 6), &["whole", "rank 0 has asked for MPI_THREAD_MULTIPLE", "threads"]);
+    let mut mpiexec = program("mpiexec");
+    mpiexec.env("TUTTI_CHECK", "1").args(["--universe", "6", "-n", "2"]).arg(&moves);
+    let ran = run(mpiexec.args(["whole", "the program is being checked (TUTTI_CHECK)"]), LIMIT);
+    assert_eq!(ran.expect_success().stdout, "moves are right\n");
+    let alone = run(Command::new(&moves).args(["whole", "rank 0 was started without mpiexec"]), LIMIT);
+    assert_eq!(alone.expect_success().stdout, "moves are right\n");
+}
+
+/// Invocations and OpenSHMEM are in the way as long as they run; a program without MPI is told so.
+#[test]
+fn moves_are_refused_beside_invocations_and_openshmem() {
+    let scratch = Scratch::new("moves-beside");
+    let beside = compile_by("oshcc", &["-ltutti"], "tests/processes/programs/moves_beside.c", scratch.path());
+    let ran = run(program("mpiexec").args(["--universe", "6", "-n", "2"]).arg(&beside), LIMIT);
+    assert_eq!(ran.expect_success().stdout, "refusals are right\n");
 }
 
 #[test]

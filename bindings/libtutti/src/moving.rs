@@ -17,12 +17,13 @@ const NO_SUCCESSOR: c_int = -50;
 /// Reason why the last call has moved nobody.
 static REFUSAL: Mutex<Option<CString>> = Mutex::new(None);
 
-/// Reason why this rank cannot move that MPI does not know of.
-fn objection() -> Option<String> {
+/// Reason against the move that MPI does not know of. Regions of ranks that stay are where they were.
+fn objection(is_mover: bool) -> Option<String> {
     let first = [
         (tutti_shmem::pes::started().is_some(), "has started OpenSHMEM (shmem_finalize)"),
         (tutti_dsm::process::running().is_some(), "runs a program of shared memory"),
-        (region::is_any_open(), "has an open region or queue (tutti_close, tutti_call_quit)"),
+        (region::is_queue_open(), "has an open queue, or invocations (tutti_close, tutti_call_quit)"),
+        (is_mover && region::is_any_open(), "moves and has an open region (tutti_close)"),
     ];
     first.into_iter().find(|(holds, _)| *holds).map(|(_, what)| what.to_owned())
 }
@@ -42,7 +43,7 @@ pub unsafe extern "C-unwind" fn tutti_move(node: *const c_char, state: *const c_
     let wish = node.map(|node| Wish { node, state: state.unwrap_or_default() });
     let without_state = state.is_none().then(|| "gives a null pointer for its state".to_owned());
     keep_refusal("");
-    let (status, text) = match moving::go(wish, objection().or(without_state)) {
+    let (status, text) = match moving::go(wish, |is_mover| objection(is_mover).or(without_state)) {
         Ok(Moved::Others(moved)) => return moved as c_int,
         // SAFETY: functions without conditions; this process takes part in nothing any more.
         Ok(Moved::Own) => unsafe {

@@ -5,12 +5,12 @@
 //!
 //! | step | who | says or does |
 //! |---|---|---|
-//! | ask | all | wishes and objections ([`objection`]); one objection refuses the move at all |
-//! | start | each mover | a successor, which waits in its MPI_Init ([`take_over`]) |
+//! | ask | all | wishes, then objections ([`objection`]); one objection refuses the move at all |
+//! | start | each mover | a successor, which opens its files ([`crate::file::moved`]) and waits in its MPI_Init ([`take_over`]) |
 //! | agree | all | the successors; one failure withdraws all |
 //! | flush | each mover and each other rank | one message each way: nothing of the old pair is under way behind it |
-//! | hand over | each mover | places, groups, datatypes, messages that wait ([`handover`]); the state; it leaves |
-//! | go on | all but movers, and successors | the new members; messages of movers are of successors; a barrier |
+//! | hand over | each mover | places, groups, datatypes, files, messages that wait ([`handover`]); the state; it leaves |
+//! | go on | all but movers, and successors | the new members; messages of movers are of successors; a barrier; ranks and pointers of files |
 //!
 //! Nothing has changed anywhere until all have agreed. From then on nothing can fail but a process, and that
 //! ends the job, as the end of any rank does.
@@ -19,6 +19,7 @@
 //! touched. Their members are all in MPI_COMM_WORLD, so all of them take part. The barrier keeps the order of
 //! messages: those of successors, and to them, come behind those that were handed over.
 
+mod files;
 mod handover;
 mod membership;
 mod objection;
@@ -36,6 +37,8 @@ use crate::check_mode;
 use crate::comm::agreement::Meeting;
 use crate::comm::{calls, spawn};
 use crate::error::Result;
+use crate::file::HasFiles;
+use crate::file::moved::{self, OpenedAgain};
 use crate::info;
 use crate::process::{self, Guard};
 use crate::progress::Progress;
@@ -81,11 +84,14 @@ pub fn state() -> Option<&'static [u8]> {
 }
 
 /// Lets the ranks move that wish to; all ranks of MPI_COMM_WORLD call this. `objection`: what the caller
-/// knows that MPI does not.
+/// knows that MPI does not, when it is told whether it moves itself.
 ///
 /// # Errors
 /// Why no rank has moved; all is as before.
-pub fn go(wish: Option<Wish<'_>>, objection: Option<String>) -> std::result::Result<Moved, Refusal> {
+pub fn go(
+    wish: Option<Wish<'_>>,
+    objection: impl FnOnce(bool) -> Option<String>,
+) -> std::result::Result<Moved, Refusal> {
     let mut guard = process::enter().ok_or(Refusal::NotRunning)?;
     guard.env.call = c"tutti_move";
     if check_mode::is_on() {
@@ -94,12 +100,15 @@ pub fn go(wish: Option<Wish<'_>>, objection: Option<String>) -> std::result::Res
     }
     let lost = |error: crate::error::Error| Refusal::Start(error.text.to_string());
     let meeting = calls::whole(&mut guard, MPI_COMM_WORLD).map_err(lost)?;
-    let objection = objection::of(&guard).or(objection);
-    if !ask(&mut guard, &meeting, wish.is_some(), objection).map_err(lost)?? {
+    let movers = ask(&mut guard, &meeting, wish.is_some()).map_err(lost)?;
+    if movers.is_empty() {
         return Ok(Moved::Others(0));
     }
+    let objection = objection::of(&guard, &movers).or_else(|| objection(wish.is_some()));
+    refuse_if_any_objects(&mut guard, &meeting, objection).map_err(lost)??;
     calls::forget_left_ranks(&mut guard);
     let (moves, successor) = start(&mut guard, &meeting, wish.as_ref()).map_err(lost)??;
+    moved::end_service(&mut guard, &movers).map_err(lost)?;
     flush(&mut guard, &meeting, &moves).map_err(lost)?;
     if let Some((wish, successor)) = wish.zip(successor) {
         hand_over(&mut guard, &moves, &successor, wish.state);
@@ -125,22 +134,25 @@ impl Moves {
     }
 }
 
-/// Whether somebody wishes to move, and none objects.
-fn ask(
+/// The ranks that wish to move, by their numbers in the job.
+fn ask(call: &mut impl Progress, meeting: &Meeting, wishes: bool) -> Result<Vec<u32>> {
+    let all = said::gather(call, meeting, &Said { is_set: wishes, ..Said::default() })?;
+    let movers = meeting.members.iter().zip(&all).filter(|(_, said)| said.is_set);
+    Ok(movers.map(|(rank, _)| *rank).collect())
+}
+
+/// All hear the first objection.
+fn refuse_if_any_objects(
     call: &mut impl Progress,
     meeting: &Meeting,
-    wishes: bool,
     objection: Option<String>,
-) -> Result<std::result::Result<bool, Refusal>> {
-    let own = Said { is_set: wishes, text: objection.unwrap_or_default(), ..Said::default() };
+) -> Result<std::result::Result<(), Refusal>> {
+    let own = Said { text: objection.unwrap_or_default(), ..Said::default() };
     let all = said::gather(call, meeting, &own)?;
-    if !all.iter().any(|said| said.is_set) {
-        return Ok(Ok(false));
-    }
     let objecting = all.iter().enumerate().find(|(_, said)| !said.text.is_empty());
     Ok(match objecting {
         Some((rank, said)) => Err(Refusal::Objection(format!("rank {rank} {}", said.text))),
-        None => Ok(true),
+        None => Ok(()),
     })
 }
 
@@ -153,7 +165,7 @@ struct Successor {
 
 /// Movers start their successors, and all hear of them. All are there, or none stays.
 fn start(
-    call: &mut impl Progress,
+    call: &mut (impl Progress + HasFiles),
     meeting: &Meeting,
     wish: Option<&Wish<'_>>,
 ) -> Result<std::result::Result<(Moves, Option<Successor>), Refusal>> {
@@ -164,7 +176,9 @@ fn start(
             Ok((number, meeting)) => {
                 call.engine_mut().contexts.begin_bridge(number);
                 (own.is_set, own.number) = (true, number);
-                successor = Some(Successor { number, meeting });
+                let started = Successor { number, meeting };
+                own.text = started.open_files(call)?.err().unwrap_or_default();
+                successor = Some(started);
             }
             Err(error) => own.text = error.text.to_string(),
         }
@@ -189,6 +203,19 @@ impl Successor {
         if let Some(send) = self.meeting.send_numbers(call, self.number, &words) {
             call.finish_request(send);
         }
+    }
+
+    /// Has it open the files of this rank.
+    fn open_files(&self, call: &mut (impl Progress + HasFiles)) -> Result<std::result::Result<(), String>> {
+        let openings = match moved::openings(call) {
+            Ok(openings) if openings.is_empty() => return Ok(Ok(())),
+            Ok(openings) => openings,
+            Err(text) => return Ok(Err(text)),
+        };
+        self.tell(call, &Word::Files(openings));
+        let answer = self.meeting.receive_numbers(call, self.number)?;
+        let text = words::take_bytes(&mut &answer[..]).unwrap_or_default();
+        Ok(if text.is_empty() { Ok(()) } else { Err(String::from_utf8_lossy(&text).into_owned()) })
     }
 }
 
@@ -226,8 +253,9 @@ fn hand_over(guard: &mut Guard, moves: &Moves, successor: &Successor, state: &[u
     }
     waiting.iter_mut().for_each(|message| message.from = number_now(message.from));
     let groups = guard.comms.held_groups(number_now);
-    let types = guard.types.held();
-    let place = Place { memberships, groups, types, state_bytes: state.len() as u64, waiting };
+    let (types, layouts) = guard.types.held(&moved::layouts(guard));
+    let files = moved::held(guard, &layouts);
+    let place = Place { memberships, groups, types, files, state_bytes: state.len() as u64, waiting };
     successor.tell(guard, &Word::Place(place));
     if !state.is_empty()
         && let Some(send) = successor.meeting.send_bytes(guard, successor.number, state)
@@ -244,7 +272,10 @@ fn go_on(guard: &mut Guard, meeting: &Meeting, moves: &Moves) -> Result<()> {
     for context in guard.comms.renumber(&job, number_now) {
         guard.engine.readdress(context, number_now);
     }
-    meet(guard)
+    guard.persistents.renumber(number_now);
+    meet(guard)?;
+    let successors: Vec<u32> = moves.now.values().copied().collect();
+    moved::renew(guard, number_now, &successors)
 }
 
 /// All of the new world have what was handed over.
@@ -258,11 +289,23 @@ pub(crate) fn take_over(guard: &mut Guard, spawned: &Spawned) -> bool {
     let meeting = spawn::meeting_with_parent(guard, spawned);
     // Messages of it stay until they are taken, though it may have left.
     guard.engine.contexts.begin_bridge(parent);
-    let heard = meeting.receive_numbers(guard, parent).ok();
-    let place = match heard.as_deref().and_then(Word::decode) {
-        Some(Word::Place(place)) => place,
-        Some(Word::Withdrawn) => return false,
-        None => panic!("rank {parent} hands over in a way that is not known here"),
+    let mut opened = OpenedAgain::default();
+    let place = loop {
+        let heard = meeting.receive_numbers(guard, parent).ok();
+        match heard.as_deref().and_then(Word::decode) {
+            Some(Word::Place(place)) => break place,
+            Some(Word::Withdrawn) => return false,
+            Some(Word::Files(openings)) => {
+                let outcome = moved::open_again(openings);
+                let mut answer = Vec::new();
+                words::put_bytes(&mut answer, outcome.as_ref().err().map_or(&[], |text| text.as_bytes()));
+                if let Some(send) = meeting.send_numbers(guard, parent, &answer) {
+                    guard.finish_request(send);
+                }
+                opened = outcome.unwrap_or_default();
+            }
+            None => panic!("rank {parent} hands over in a way that is not known here"),
+        }
     };
     let bytes = place.state_bytes as usize;
     let state = match bytes {
@@ -276,9 +319,12 @@ pub(crate) fn take_over(guard: &mut Guard, spawned: &Spawned) -> bool {
     guard.meet_new_ranks();
     guard.engine.job.renew_world(&world);
     guard.comms.take_places(place.memberships, place.groups);
-    guard.types.take_held(place.types);
+    let layouts = guard.types.take_held(place.types);
     guard.engine.keep_waiting(place.waiting);
+    moved::take(guard, place.files, opened, &layouts).expect("files that another process has had open");
     // Processes of other launches are not among them, and no others are lost alone.
     let _ = meet(guard);
+    let me = guard.engine.world_rank();
+    moved::renew(guard, |rank| rank, &[me]).expect("all ranks are of one launch");
     true
 }

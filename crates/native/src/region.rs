@@ -76,6 +76,12 @@ fn take(rank: &mut LockedRank, bytes: usize) -> Option<Mapping> {
     None
 }
 
+/// Whether this rank has an open queue. Its messages name their senders.
+pub fn is_queue_open() -> bool {
+    let is_queue = |open: &Open| open.line.rights as c_int & QUEUE != 0;
+    state().own.as_ref().is_some_and(|own| own.open.values().any(is_queue))
+}
+
 /// Whether this rank has opened anything to others.
 pub fn is_any_open() -> bool {
     state().own.as_ref().is_some_and(|own| !own.open.is_empty())

@@ -5,6 +5,7 @@
  *   moves all TIMES NODES     all ranks move at once, so often
  *   moves comms MOVES NODES   communicators of all kinds, with messages that wait in each, over each move; their handles
  *                             stand in the state
+ *   moves whole TEXT          the process cannot move, because of TEXT: threads, the checker
  *   moves refused             what a rank has that cannot move: named, nobody moves, all go on
  *   moves gone                a program that is not there any more
  *   moves status N            a rank that has moved ends with a status
@@ -416,8 +417,8 @@ static void expect_refusal(int status, const char *text) {
 
 enum { PARTS = 40 };
 
-/* A send of many small partitions that is over for its rank, and freed. */
-static void send_partitions(long *parts) {
+/* A send of many small partitions that is over for its rank. */
+static MPI_Request send_partitions(long *parts) {
     MPI_Request request;
     for (int i = 0; i < PARTS; i++)
         parts[i] = 100 + i;
@@ -425,7 +426,7 @@ static void send_partitions(long *parts) {
     MPI_Start(&request);
     MPI_Pready_range(0, PARTS - 1, request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    MPI_Request_free(&request);
+    return request;
 }
 
 static void receive_partitions(long *parts) {
@@ -456,6 +457,56 @@ static void child(void) {
     MPI_Comm_disconnect(&all);
 }
 
+static int query(void *state, MPI_Status *status) {
+    (void)state;
+    MPI_Status_set_elements(status, MPI_BYTE, 0);
+    MPI_Status_set_cancelled(status, 0);
+    return MPI_SUCCESS;
+}
+
+static int release(void *state) {
+    (void)state;
+    return MPI_SUCCESS;
+}
+
+static int cancel(void *state, int is_done) {
+    (void)state;
+    (void)is_done;
+    return MPI_SUCCESS;
+}
+
+static int same_extent(MPI_Datatype type, MPI_Aint *extent, void *state) {
+    MPI_Aint low;
+    (void)state;
+    return MPI_Type_get_extent(type, &low, extent);
+}
+
+/* What a rank has opened, of a session, a queue, and a state that is none. */
+static void refused_by_more(void) {
+    MPI_Session session;
+    tutti_region queue;
+    int result;
+    if (rank == 1)
+        MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+    expect_refusal(TUTTI_ERR_BUSY, "rank 1 has an open session");
+    if (rank == 1)
+        MPI_Session_finalize(&session);
+    if (rank == 1)
+        WANT(tutti_queue_open(64, &queue) == TUTTI_OK, "a queue");
+    expect_refusal(TUTTI_ERR_BUSY, "rank 1 has an open queue");
+    if (rank == 1)
+        tutti_close(&queue);
+    result = tutti_move(rank == 0 ? "localhost" : NULL, NULL, rank == 0);
+    WANT(result == TUTTI_ERR_BUSY && strstr(tutti_move_refusal(), "rank 0 gives a null pointer for its state"),
+         "%d: %s", result, tutti_move_refusal());
+    meet();
+}
+
+/* The whole process is in the way; what it has is said by the caller. */
+static void whole(const char *text) {
+    expect_refusal(TUTTI_ERR_BUSY, text);
+}
+
 static void refused(char *program) {
     int number = 0, zero = 0;
     long parts[PARTS] = {0};
@@ -466,7 +517,7 @@ static void refused(char *program) {
     MPI_File file;
     MPI_Win win;
     void *memory;
-    char name[64];
+    char name[64], port[MPI_MAX_PORT_NAME];
     tutti_region region;
 
     MPI_Comm_spawn(program, (char *[]){"child", NULL}, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE);
@@ -488,11 +539,33 @@ static void refused(char *program) {
     if (rank == 0)
         MPI_Recv(&number, 1, MPI_INT, 1, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    if (rank == 1)
-        MPI_Recv_init(&number, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, &request);
-    expect_refusal(TUTTI_ERR_BUSY, "rank 1 has a persistent or partitioned request");
-    if (rank == 1)
+    if (rank == 0)
+        MPI_Recv_init(&number, 1, MPI_INT, 1, 9, MPI_COMM_WORLD, &request);
+    expect_refusal(TUTTI_ERR_BUSY, "rank 0 moves and has a persistent request");
+    if (rank == 0)
         MPI_Request_free(&request);
+    if (rank == 1) {
+        MPI_Recv_init(&number, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, &request);
+        MPI_Start(&request);
+    }
+    expect_refusal(TUTTI_ERR_BUSY, "rank 1 has a receive that is not completed");
+    if (rank == 1) {
+        MPI_Cancel(&request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Request_free(&request);
+        MPI_Grequest_start(query, release, cancel, NULL, &request);
+    }
+    expect_refusal(TUTTI_ERR_BUSY, "rank 1 has a generalized request");
+    if (rank == 1) {
+        MPI_Grequest_complete(request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    }
+    expect_refusal(TUTTI_ERR_BUSY, "rank 1 has a collective operation that is not completed");
+    if (rank == 0)
+        MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    refused_by_more();
     if (rank == 0)
         MPI_Send(&zero, 1, MPI_INT, 1, 9, MPI_COMM_WORLD);
     if (rank == 1)
@@ -502,21 +575,26 @@ static void refused(char *program) {
         MPI_Mrecv(&number, 1, MPI_INT, &message, &status);
     if (is_one_node()) {
         if (rank == 1)
-            send_partitions(parts);
+            request = send_partitions(parts);
+        expect_refusal(TUTTI_ERR_BUSY, "rank 1 has a partitioned request");
+        if (rank == 1)
+            MPI_Request_free(&request);
         expect_refusal(TUTTI_ERR_BUSY, "rank 1 has sent partitions that are not received");
         if (rank == 0)
             receive_partitions(parts);
     }
     MPI_Win_allocate(64, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
-    expect_refusal(TUTTI_ERR_BUSY, "rank 0 has a window");
+    expect_refusal(TUTTI_ERR_BUSY, "rank 0 has a window with a rank that moves");
     MPI_Win_free(&win);
     sprintf(name, "moves-%d-%d", (int)getppid(), rank);
     MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file);
-    expect_refusal(TUTTI_ERR_BUSY, "rank 0 has an open file");
+    MPI_Register_datarep("own", MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, same_extent, NULL);
+    MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "own", MPI_INFO_NULL);
+    expect_refusal(TUTTI_ERR_BUSY, "rank 0 has an open file in a data representation of its own");
     MPI_File_close(&file);
     memory = tutti_alloc(64);
     WANT(tutti_open(memory, 64, TUTTI_READ, &region) == TUTTI_OK, "a region");
-    expect_refusal(TUTTI_ERR_BUSY, "rank 0 has an open region or queue");
+    expect_refusal(TUTTI_ERR_BUSY, "rank 0 moves and has an open region");
     tutti_close(&region);
     tutti_free(memory);
     /* Without a wish nobody asks. */
@@ -524,6 +602,12 @@ static void refused(char *program) {
     WANT(tutti_move(NULL, NULL, 0) == 0, "nobody has wished to move");
     MPI_Comm_free(&comm);
     expect_refusal_of("elsewhere", TUTTI_ERR_START, "elsewhere");
+    /* Whoever connects later is refused: what does it stays. */
+    if (rank == 1) {
+        MPI_Open_port(MPI_INFO_NULL, port);
+        MPI_Close_port(port);
+    }
+    expect_refusal(TUTTI_ERR_BUSY, "rank 1 has opened a port");
 }
 
 static void gone(const char *program) {
@@ -576,7 +660,11 @@ int main(int argc, char **argv) {
     state state = {0};
     const void *before;
 
-    MPI_Init(&argc, &argv);
+    if (!strcmp(what, "whole") && argc > 3)
+        MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &status);
+    else
+        MPI_Init(&argc, &argv);
+    status = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     before = tutti_moved(&bytes);
@@ -593,6 +681,8 @@ int main(int argc, char **argv) {
         comms(&kept, first, second, before != NULL);
     } else if (!strcmp(what, "refused"))
         refused(argv[0]);
+    else if (!strcmp(what, "whole"))
+        whole(argv[2]);
     else if (!strcmp(what, "child"))
         child();
     else if (!strcmp(what, "gone"))

@@ -1,5 +1,8 @@
 //! MPI 3.9: persistent requests.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use core::ffi::c_int;
 
 use crate::abi::*;
@@ -28,8 +31,10 @@ pub(super) fn send(
     let mode = if how == How::Synchronous { Mode::Synchronous } else { Mode::Standard };
     // Translated now: the user may free datatype and communicator before the operation starts.
     let message = point_to_point::message(call, data, dest, tag, comm, mode)?;
+    let message = message.map(|message| Rc::new(RefCell::new(message)));
+    let renewed = message.clone();
     let index = compound::persistent(call, move |call| {
-        let started = match &message {
+        let started = match message.as_deref().map(RefCell::borrow).as_deref() {
             None => Started::Done,
             Some(message) if how == How::Buffered => {
                 super::buffered::send_message(call, message.clone(), comm)?;
@@ -42,6 +47,12 @@ pub(super) fn send(
         };
         Ok([started.into(), NOTHING])
     });
+    if let Some(message) = renewed {
+        call.keep_renewal(index, move |number_now| {
+            let to = message.borrow().to;
+            message.borrow_mut().to = number_now(to);
+        });
+    }
     Ok(MPI_Request(call.engine().requests.handle(index)))
 }
 
@@ -62,15 +73,34 @@ pub(super) fn receive(
     comm: MPI_Comm,
 ) -> Result<MPI_Request> {
     let found = point_to_point::checked_source(call, source, tag, comm)?;
-    let (buffer, group) = (call.types().buffer(data)?, call.comms().find(comm)?.translation());
+    let (buffer, comm) = (call.types().buffer(data)?, call.comms().find(comm)?);
+    let (context, peers) = (comm.context, Rc::clone(comm.peers()));
+    let partner = found.map(|(source, _)| Rc::new(RefCell::new((source, comm.translation()))));
+    let renewed = partner.clone();
     let index = compound::persistent(call, move |call| {
-        let started = found.map(|(source, context)| {
-            let mut request = Request::new(RequestKind::Receive, buffer.clone(), context, source, tag);
-            request.group = group.clone();
+        let started = partner.as_ref().map(|partner| {
+            let (source, group) = &*partner.borrow();
+            let mut request = Request::new(RequestKind::Receive, buffer.clone(), context, *source, tag);
+            request.group.clone_from(group);
             call.engine_mut().receive(request)
         });
         Ok([started.into(), NOTHING])
     });
+    if let Some(partner) = renewed {
+        let peers = RefCell::new(peers);
+        call.keep_renewal(index, move |number_now| {
+            let renewed = Rc::new(peers.borrow().renumbered(number_now));
+            let (source, group) = &mut *partner.borrow_mut();
+            if let Ok(number) = u32::try_from(*source) {
+                *source = number_now(number) as c_int;
+            }
+            // Its ranks may be those of the job no longer.
+            if renewed.members() != peers.borrow().members() {
+                *group = Some(Rc::clone(&renewed));
+            }
+            peers.replace(renewed);
+        });
+    }
     Ok(MPI_Request(call.engine().requests.handle(index)))
 }
 

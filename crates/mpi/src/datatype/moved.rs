@@ -82,8 +82,8 @@ impl HeldTypes {
 }
 
 impl Types {
-    /// Types of the program, as a successor gets them.
-    pub(crate) fn held(&self) -> HeldTypes {
+    /// Types of the program, as a successor gets them, and the places of further layouts.
+    pub(crate) fn held(&self, further: &[Rc<Layout>]) -> (HeldTypes, Vec<u32>) {
         let (mut held, mut places) = (HeldTypes::default(), HashMap::new());
         for (index, datatype) in self.made.iter() {
             let layout = held.keep(&mut places, &datatype.layout);
@@ -97,14 +97,15 @@ impl Types {
                 });
             }
         }
-        held
+        let further = further.iter().map(|layout| held.keep(&mut places, layout)).collect();
+        (held, further)
     }
 
-    /// Makes the types of another process, under their handles.
+    /// Makes the types of another process, under their handles; gives all layouts.
     ///
     /// # Panics
     /// When one cannot be made: that process has made it.
-    pub(crate) fn take_held(&mut self, held: HeldTypes) {
+    pub(crate) fn take_held(&mut self, held: HeldTypes) -> Vec<Rc<Layout>> {
         let mut layouts: Vec<Rc<Layout>> = Vec::with_capacity(held.layouts.len());
         for layout in held.layouts {
             let types = layout.types.iter().map(|place| Rc::clone(&layouts[*place as usize])).collect();
@@ -118,6 +119,7 @@ impl Types {
             }
             self.made.insert_at(handle.0, datatype);
         }
+        layouts
     }
 
     fn take_layout(&mut self, held: HeldLayout, types: Vec<Rc<Layout>>) -> Rc<Layout> {

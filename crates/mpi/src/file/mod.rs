@@ -8,6 +8,7 @@
 //! | [`access`] | from the arguments of a call to an access: independent, collective, split, shared |
 //! | [`independent`] | one rank's access |
 //! | [`domains`], [`two_phase`] | collective access: who accesses what (pure), and the messages for it |
+//! | [`moved`] | files of ranks that move |
 //! | [`mod@pointer`] | the shared file pointer |
 //! | [`hints`], [`system`] | info keys; all system calls |
 //!
@@ -18,6 +19,7 @@ pub mod access;
 pub mod domains;
 pub mod hints;
 pub mod independent;
+pub(crate) mod moved;
 pub mod open;
 pub mod opened;
 pub mod pointer;
@@ -77,11 +79,6 @@ impl Files {
     pub fn of_comm(&self, comm: MPI_Comm) -> Option<(MPI_File, MPI_Errhandler)> {
         let (index, file) = self.open.iter().find(|(_, file)| file.comm == comm)?;
         Some((MPI_File(self.open.handle(index)), file.errhandler))
-    }
-
-    /// Whether none is open.
-    pub fn is_empty(&self) -> bool {
-        self.open.is_empty()
     }
 
     /// How many tasks keep shared pointers.

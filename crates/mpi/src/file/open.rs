@@ -63,13 +63,14 @@ fn check_amode(amode: c_int) -> Result<()> {
 }
 
 /// A descriptor, and whether it can be read and written.
-struct Descriptor {
-    file: OpenFile,
-    is_readable: bool,
-    is_writable: bool,
+#[derive(Debug)]
+pub(super) struct Descriptor {
+    pub file: OpenFile,
+    pub is_readable: bool,
+    pub is_writable: bool,
 }
 
-fn open_path(path: &CString, amode: c_int, extra: c_int, mode: u32) -> io::Result<Descriptor> {
+pub(super) fn open_path(path: &CString, amode: c_int, extra: c_int, mode: u32) -> io::Result<Descriptor> {
     let (access, is_writable) = match amode {
         _ if amode & MPI_MODE_RDONLY != 0 => (libc::O_RDONLY, false),
         // Locks for reading want a descriptor that can be read; what the user may do is checked elsewhere.
@@ -95,7 +96,7 @@ fn cannot(verb: &str, path: &CString, error: &io::Error) -> Error {
 }
 
 /// Advice to the user about an error of the kernel, behind its text.
-fn advice(error: &io::Error) -> &'static str {
+pub(super) fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => "; raise the limit of open files (ulimit -n)",
         Some(libc::ENOTCONN) => {
@@ -192,23 +193,38 @@ fn open_over(
         accesses: 0,
         opened: opened.clone(),
     };
-    if is_served {
-        let context = context + Channel::Introduction as u32;
-        let mut schedule = Schedule::new(context, 0);
-        schedule.task(Task::new(|turn| pointer.clone().serve(turn, context)));
-        let request = call.launch(schedule);
-        call.files_mut().servers.insert(comm.0, request);
-    }
     if amode & MPI_MODE_APPEND != 0 {
         file.position = opened.file.bytes().unwrap_or(0) as i64;
         file.pointer.set(file.position);
         meet(call, comm, [0])?;
     }
-    Ok(call.files_mut().keep(file))
+    let handle = call.files_mut().keep(file);
+    if is_served {
+        serve_pointer(call, handle)?;
+    }
+    Ok(handle)
+}
+
+/// Begins the task by which rank 0 keeps the shared pointer for the others.
+///
+/// # Errors
+/// MPI_ERR_FILE.
+pub(super) fn serve_pointer(
+    call: &mut (impl Progress + HasComms + HasFiles),
+    handle: MPI_File,
+) -> Result<()> {
+    let file = call.files().find(handle)?;
+    let (comm, pointer) = (file.comm, file.pointer.clone());
+    let context = call.comms().find(comm)?.context + Channel::Introduction as u32;
+    let mut schedule = Schedule::new(context, 0);
+    schedule.task(Task::new(|turn| pointer.serve(turn, context)));
+    let request = call.launch(schedule);
+    call.files_mut().servers.insert(comm.0, request);
+    Ok(())
 }
 
 /// Node and launch of this process, equal for those that share memory. The launch is 0 without guests.
-fn place_of_file(call: &(impl Progress + HasComms), comm: MPI_Comm) -> Result<[u32; 3]> {
+pub(super) fn place_of_file(call: &(impl Progress + HasComms), comm: MPI_Comm) -> Result<[u32; 3]> {
     let job = match call.comms().find(comm)?.has_guests(call.engine()) {
         true => call.engine().process_name(call.engine().world_rank()).job,
         false => 0,
@@ -261,7 +277,11 @@ fn open_one_after_the_other(
 }
 
 /// The shared pointer of a new file.
-fn make_pointer(call: &mut (impl Progress + HasComms), comm: MPI_Comm, nodes: &[u32]) -> Result<Pointer> {
+pub(super) fn make_pointer(
+    call: &mut (impl Progress + HasComms),
+    comm: MPI_Comm,
+    nodes: &[u32],
+) -> Result<Pointer> {
     let me = call.comms().find(comm)?.rank;
     if nodes.len() == 1 {
         return Ok(Pointer::Own(Cell::new(0)));
@@ -291,7 +311,7 @@ fn make_pointer(call: &mut (impl Progress + HasComms), comm: MPI_Comm, nodes: &[
     }
 }
 
-fn give_range_back(call: &mut impl Progress, taken: Option<Range>) {
+pub(super) fn give_range_back(call: &mut impl Progress, taken: Option<Range>) {
     if let (Some(range), Some(arena)) = (taken, call.rank().arena()) {
         // Without a hole the pages stay until the job ends; the range is free all the same.
         let _ = arena.free(range);
@@ -396,7 +416,11 @@ pub fn move_shared_pointer(
 }
 
 /// Asks rank 0; a question that stops it has no answer.
-fn ask_pointer(call: &mut (impl Progress + HasComms), comm: MPI_Comm, question: i64) -> Result<i64> {
+pub(super) fn ask_pointer(
+    call: &mut (impl Progress + HasComms),
+    comm: MPI_Comm,
+    question: i64,
+) -> Result<i64> {
     let (to, context) = {
         let comm = call.comms().find(comm)?;
         (comm.group.members()[0], comm.context + Channel::Introduction as u32)
@@ -568,7 +592,7 @@ pub(super) fn refuse_if_any(classes: impl Iterator<Item = u32>) -> Result<()> {
 }
 
 /// Numbers for places, equal for equal ones, in the order in which they appear.
-fn numbered(places: impl Iterator<Item = [u32; 3]>) -> Vec<u32> {
+pub(super) fn numbered(places: impl Iterator<Item = [u32; 3]>) -> Vec<u32> {
     let mut seen = std::collections::HashMap::new();
     places
         .map(|place| {
@@ -580,7 +604,7 @@ fn numbered(places: impl Iterator<Item = [u32; 3]>) -> Vec<u32> {
 
 /// The ranks in the order in which they become aggregators, and how many do: some of each node, spread
 /// evenly.
-fn order_of_aggregators(nodes: &[u32]) -> (Vec<u32>, usize) {
+pub(super) fn order_of_aggregators(nodes: &[u32]) -> (Vec<u32>, usize) {
     let mut turns: Vec<(usize, u32)> = Vec::with_capacity(nodes.len());
     let mut seen = std::collections::HashMap::new();
     for (rank, node) in nodes.iter().enumerate() {

@@ -93,6 +93,19 @@ fn make_view(
     }
     let (etype, filetype) = (call.types().layout(etype)?, call.types().layout(filetype)?);
     let representation = Representation::of_name(datarep)?;
+    show(call, (displacement, etype, filetype), representation, is_writable)
+}
+
+/// The view that shows the places of a filetype from a byte on.
+///
+/// # Errors
+/// MPI_ERR_TYPE, MPI_ERR_IO.
+pub(super) fn show(
+    call: &mut impl Progress,
+    (displacement, etype, filetype): (i64, Rc<Layout>, Rc<Layout>),
+    representation: Representation,
+    is_writable: bool,
+) -> Result<Shown> {
     let (of_etype, of_filetype) =
         (part_in(call, &representation, &etype)?, part_in(call, &representation, &filetype)?);
     let bytes = |part: &Part| u64::try_from(part.bounds.size).unwrap_or(u64::MAX);

@@ -1,17 +1,20 @@
 //! Word of a rank that moves to its successor.
 
 use super::words::{put_bytes, put_list, take, take_all, take_bytes, take_list};
-use super::{membership, types};
+use super::{files, membership, types};
 use crate::abi::MPI_Group;
 use crate::comm::moved::{HeldGroup, Membership};
 use crate::datatype::moved::HeldTypes;
 use crate::engine::moved::Waiting;
+use crate::file::moved::{HeldFile, Opening};
 
 /// Word of a rank to its successor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// Refusal of all moves: the successor is not needed.
     Withdrawn,
+    /// Files that the successor opens; it answers whether it can.
+    Files(Vec<Opening>),
     /// Place of the successor.
     Place(Place),
 }
@@ -25,6 +28,8 @@ pub(super) struct Place {
     pub groups: Vec<HeldGroup>,
     /// Datatypes of the program.
     pub types: HeldTypes,
+    /// Open files, in the order of [`Word::Files`].
+    pub files: Vec<HeldFile>,
     /// Bytes of the state, which follows if there are any.
     pub state_bytes: u64,
     /// Messages that wait for their receives, each sender's in order.
@@ -33,12 +38,18 @@ pub(super) struct Place {
 
 const WITHDRAWN: u32 = 0;
 const PLACE: u32 = 1;
+const FILES: u32 = 2;
 
 impl Word {
     /// As it travels.
     pub(super) fn encode(&self) -> Vec<u32> {
         let place = match self {
             Word::Withdrawn => return vec![WITHDRAWN],
+            Word::Files(openings) => {
+                let mut words = vec![FILES, openings.len() as u32];
+                openings.iter().for_each(|opening| files::put_opening(&mut words, opening));
+                return words;
+            }
             Word::Place(place) => place,
         };
         let bytes = place.state_bytes;
@@ -50,6 +61,8 @@ impl Word {
             put_list(&mut words, members.iter().copied());
         }
         types::put(&mut words, &place.types);
+        words.push(place.files.len() as u32);
+        place.files.iter().for_each(|file| files::put_file(&mut words, file));
         for message in &place.waiting {
             words.extend([message.from, message.context, message.tag as u32]);
             put_bytes(&mut words, &message.data);
@@ -64,13 +77,20 @@ impl Word {
         if kind == WITHDRAWN && rest.is_empty() {
             return Some(Word::Withdrawn);
         }
+        if kind == FILES {
+            let [number] = take(&mut rest)?;
+            let openings = take_all(&mut rest, number, files::take_opening)?;
+            return rest.is_empty().then_some(Word::Files(openings));
+        }
         let [low, high, memberships, groups, waiting] = take(&mut rest)?;
         let memberships = take_all(&mut rest, memberships, membership::take)?;
         let groups = take_all(&mut rest, groups, take_group)?;
         let types = types::take_types(&mut rest)?;
+        let [number] = take(&mut rest)?;
+        let files = take_all(&mut rest, number, files::take_file)?;
         let waiting = take_all(&mut rest, waiting, take_message)?;
         let state_bytes = u64::from(low) | u64::from(high) << 32;
-        let place = Place { memberships, groups, types, state_bytes, waiting };
+        let place = Place { memberships, groups, types, files, state_bytes, waiting };
         (kind == PLACE && rest.is_empty()).then_some(Word::Place(place))
     }
 }
@@ -121,10 +141,12 @@ mod tests {
                 layouts: vec![leaf, layout(2, vec![0]), layout(9, vec![1, 0])],
                 types: vec![vector(5000, 1, true, b"plane"), vector(5001, 2, false, b"")],
             },
+            files: vec![files::tests::held()],
             state_bytes: 5 << 32 | 7,
             waiting: vec![message(0, 3, 0), message(2, -1, 5), message(2, 4, 4)],
         };
-        for word in [Word::Withdrawn, Word::Place(place)] {
+        let openings = vec![files::tests::opening(), files::tests::opening()];
+        for word in [Word::Withdrawn, Word::Files(openings), Word::Place(place)] {
             let words = word.encode();
             assert_eq!(Word::decode(&words), Some(word));
             assert_eq!(Word::decode(&[&words[..], &[0]].concat()), None);

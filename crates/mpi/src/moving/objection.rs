@@ -1,20 +1,28 @@
 //! Things of a rank that name ranks by their numbers in the job, or that a process cannot hand over: while
-//! one rank has such a thing, none moves.
+//! one rank has such a thing, none moves. A window, and a persistent request, stand in the way of those moves
+//! alone that they have to do with.
 
 use crate::abi::MPI_THREAD_MULTIPLE;
 use crate::comm::Comm;
+use crate::engine::Engine;
 use crate::process::Process;
-use crate::request::RequestKind;
+use crate::request::{Request, RequestKind, WhenDone};
+use crate::win::window::Window;
 
-/// The first such thing, as the end of a sentence that begins with the rank.
-pub(super) fn of(process: &Process) -> Option<String> {
+/// The first such thing, as the end of a sentence that begins with the rank, where these processes move.
+pub(super) fn of(process: &Process, movers: &[u32]) -> Option<String> {
     let Process { engine, comms, wins, files, env, .. } = process;
+    let is_mover = movers.contains(&engine.world_rank());
+    let names_mover = |window: &Window| movers.iter().any(|mover| window.group.contains(*mover));
     let first = [
         (engine.job.starter().is_none(), "was started without mpiexec"),
         (env.thread_level == MPI_THREAD_MULTIPLE, "has asked for MPI_THREAD_MULTIPLE"),
         (!env.sessions.is_empty(), "has an open session (MPI_Session_finalize)"),
-        (wins.iter().next().is_some(), "has a window (MPI_Win_free)"),
-        (!files.is_empty(), "has an open file (MPI_File_close)"),
+        (wins.iter().any(names_mover), "has a window with a rank that moves (MPI_Win_free)"),
+        (
+            is_mover && files.has_own_representation(),
+            "has an open file in a data representation of its own (MPI_File_close)",
+        ),
         (comms.port_tasks() > 0, "has opened a port (MPI_Open_port)"),
         (engine.may_have_guests(), "has been connected to another launch"),
         (engine.extracted() > 0, "has a message of MPI_Mprobe that no MPI_Mrecv has taken"),
@@ -23,7 +31,7 @@ pub(super) fn of(process: &Process) -> Option<String> {
     let first = first.into_iter().find(|(holds, _)| *holds).map(|(_, what)| what.to_owned());
     first
         .or_else(|| comms.with_outsiders().map(of_communicator))
-        .or_else(|| of_requests(process).map(str::to_owned))
+        .or_else(|| of_requests(process, is_mover).map(str::to_owned))
 }
 
 fn of_communicator(comm: &Comm) -> String {
@@ -36,13 +44,30 @@ fn of_communicator(comm: &Comm) -> String {
     format!("has {article} {kind}{name} with processes that are not in MPI_COMM_WORLD (MPI_Comm_disconnect)")
 }
 
-fn of_requests(process: &Process) -> Option<&'static str> {
-    let (_, request) = process.engine.requests.iter().next()?;
+fn of_requests(process: &Process, is_mover: bool) -> Option<&'static str> {
+    let Process { engine, files, .. } = process;
+    // Those of schedules and partitions end with the request that the program has, or that a file has.
+    let own = engine
+        .requests
+        .iter()
+        .filter(|(index, request)| request.when_done != WhenDone::Advance && !files.is_server(*index));
+    own.map(|(index, request)| of_request(engine, index, request, is_mover)).find_map(|found| found)
+}
+
+fn of_request(engine: &Engine, index: u32, request: &Request, is_mover: bool) -> Option<&'static str> {
     Some(match request.kind {
         RequestKind::Send => "has a send that is not completed (MPI_Isend, MPI_Bsend)",
         RequestKind::Receive => "has a receive that is not completed (MPI_Irecv)",
-        RequestKind::Compound => "has a persistent or partitioned request (MPI_Request_free)",
         RequestKind::Generalized => "has a generalized request (MPI_Grequest_complete)",
         RequestKind::Collective => "has a collective operation that is not completed",
+        RequestKind::Compound if engine.partitioned(index).is_some() => {
+            "has a partitioned request (MPI_Request_free)"
+        }
+        RequestKind::Compound if is_mover && engine.is_persistent(index) => {
+            "moves and has a persistent request (MPI_Request_free)"
+        }
+        RequestKind::Compound if is_mover => "has an operation that is not completed (MPI_Wait)",
+        // What is under way of one that has been started are requests of their own.
+        RequestKind::Compound => return None,
     })
 }

@@ -1,6 +1,7 @@
 //! How the persistent requests of a process start (MPI 3.9): by functions that get the process, also those of
 //! collective operations.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::Guard;
@@ -12,11 +13,16 @@ use crate::request::persistent::HasPersistents;
 /// Starts the operation of a persistent request: the part that gives the status, then one more.
 type Start = dyn Fn(&mut Guard) -> Result<[Part; 2]>;
 
+/// Renews the numbers of ranks that a persistent request names.
+type Renew = dyn Fn(&dyn Fn(u32) -> u32);
+
 /// How persistent requests start, and what is counted for them.
 #[derive(Default)]
 pub struct Persistents {
     /// By the index of the request.
     starts: Vec<Option<Rc<Start>>>,
+    /// By the index of the request; none of one that names no ranks by itself.
+    renews: HashMap<u32, Box<Renew>>,
     /// Number of the next partition that this process sends ([`crate::partitioned`]).
     next_partition: u32,
 }
@@ -51,11 +57,22 @@ impl Persistents {
     }
 }
 
+impl Persistents {
+    /// Other processes have places of some ranks from now on ([`crate::moving`]).
+    pub(crate) fn renumber(&self, number_now: impl Fn(u32) -> u32) {
+        self.renews.values().for_each(|renew| renew(&number_now));
+    }
+}
+
 impl HasPersistents for Guard {
     fn keep_start(&mut self, index: u32, start: impl Fn(&mut Self) -> Result<[Part; 2]> + 'static) {
         let starts = &mut self.persistents.starts;
         starts.resize_with(starts.len().max(index as usize + 1), || None);
         starts[index as usize] = Some(Rc::new(start));
+    }
+
+    fn keep_renewal(&mut self, index: u32, renew: impl Fn(&dyn Fn(u32) -> u32) + 'static) {
+        self.persistents.renews.insert(index, Box::new(renew));
     }
 
     fn start_parts(&mut self, index: u32) -> Result<[Part; 2]> {
@@ -71,5 +88,6 @@ impl HasPersistents for Guard {
         if let Some(start) = self.persistents.starts.get_mut(index as usize) {
             *start = None;
         }
+        self.persistents.renews.remove(&index);
     }
 }

@@ -8,6 +8,10 @@ pub trait HasPersistents {
     /// Keeps how a persistent request starts.
     fn keep_start(&mut self, index: u32, start: impl Fn(&mut Self) -> Result<[Part; 2]> + 'static);
 
+    /// Keeps how a persistent request gets other numbers of the ranks that it names: those of processes that
+    /// have their places now.
+    fn keep_renewal(&mut self, index: u32, renew: impl Fn(&dyn Fn(u32) -> u32) + 'static);
+
     /// Starts the operation of a persistent request: the part that gives the status, then one more.
     ///
     /// # Errors
