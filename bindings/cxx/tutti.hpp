@@ -679,7 +679,7 @@ struct inside_quick {
     inside_quick() noexcept { is_quick_thread = true; }
 };
 
-[[noreturn]] inline void refuse(int status, int rank = -1)
+[[noreturn]] inline void refuse(int status, int rank = -1, const std::string &programs = "")
 {
     const std::string to = rank < 0 ? "" : " (rank " + std::to_string(rank) + ")";
     switch (status) {
@@ -690,8 +690,8 @@ struct inside_quick {
         throw error(fault::busy, rank, "tutti: 64 MiB of calls wait, or 65535 are open: wait for some of them in main" + to);
     case TUTTI_ERR_FUNCTION:
         throw error(fault::unknown_function, rank,
-                    "tutti: the function is not known" + to +
-                        ": ranks run different programs or libraries, or it is linked with -z norelro");
+                    "tutti: the function is not known" + to + ": " +
+                        (programs.empty() ? "ranks run different programs or libraries, or it is linked with -z norelro" : programs));
     case TUTTI_ERR_THREAD: throw error(fault::wrong_thread, rank, "tutti: another thread has called tutti::init");
     case TUTTI_ERR_LONG: throw error(fault::too_long, rank, "tutti: more than 16 MiB, or than 2048 bytes of a quick function" + to);
     case TUTTI_ERR_RANK:
@@ -935,7 +935,7 @@ template <class R> class [[nodiscard("the answer is dropped: co_await it, get() 
             const std::size_t zero = text_.find('\0');
             throw remote_error(rank_, text_.substr(0, zero), zero == std::string::npos ? "" : text_.substr(zero + 1));
         }
-        if (status_ != TUTTI_OK) detail::refuse(status_, rank_);
+        if (status_ != TUTTI_OK) detail::refuse(status_, rank_, text_);
         if constexpr (has_result && detail::is_plain<R>()) return std::bit_cast<R>(bytes_);
         else if constexpr (has_result) {
             detail::reader in(text_.data(), text_.size());

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-#define TUTTI_ERR_FUNCTION (-17) /* here: the descriptor can be written; there: the rank does not have the function */
+#define TUTTI_ERR_FUNCTION (-17) /* here: the descriptor can be written; there: the rank does not have the function; the data say what both run */
 #define TUTTI_ERR_THREAD (-18)   /* another thread has called tutti_call_init */
 #define TUTTI_ERR_LONG (-19)     /* arguments or result are too long; the caller has less room */
 #define TUTTI_ERR_RANK (-20)     /* there is no such rank */

@@ -26,7 +26,8 @@ int main(int argc, char **argv)
             tutti::invoke(1, tutti::fn<other>{}, 1);
             std::fprintf(stderr, "the function has run\n");
         } catch (const tutti::error &thrown) {
-            if (thrown.code() != tutti::fault::unknown_function) std::fprintf(stderr, "%s\n", thrown.what());
+            if (thrown.code() != tutti::fault::unknown_function) std::fprintf(stderr, "another error\n");
+            std::fprintf(stderr, "%s\n", thrown.what());
         }
         tutti::post(1, tutti::fn<other>{}, 1);
     }

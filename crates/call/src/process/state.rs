@@ -345,8 +345,13 @@ impl State {
                 self.outbox.handle_answer(from, call.lane, call.answer_lines);
                 let whole = self.parts.end(from, PartOf::Answer(number), data);
                 if let Some(address) = call.answer {
-                    let data = whole.map_or(Data::Here(bytes.len() - data.len()), Data::Whole);
-                    return Ok(Act::Tell(address, c_int::from(status), data));
+                    let status = c_int::from(status);
+                    let data = match whole {
+                        None if status == NO_FUNCTION => Data::Whole(self.both_programs(from, data)),
+                        None => Data::Here(bytes.len() - data.len()),
+                        Some(whole) => Data::Whole(whole),
+                    };
+                    return Ok(Act::Tell(address, status, data));
                 }
             }
             Some(Message::Credit { lane, returned }) => self.outbox.handle_returned(from, lane, returned),
@@ -372,10 +377,17 @@ impl State {
         self.begin(from, reply, name, signature, Data::Here(CALL_BYTES))
     }
 
+    /// What this rank and another one run, which says what it runs.
+    fn both_programs(&self, from: usize, theirs: &[u8]) -> Vec<u8> {
+        let theirs = String::from_utf8_lossy(theirs);
+        format!("rank {from} runs {theirs}, and rank {} {}", self.me, program()).into_bytes()
+    }
+
     fn fail_unknown(&self, from: usize) -> ! {
         fail(format_args!(
-            "rank {} has been sent a function by rank {from} that it does not have: they run different programs or libraries",
-            self.me
+            "rank {}, which runs {}, has been sent a function by rank {from} that it does not have: they run different programs or libraries",
+            self.me,
+            program()
         ));
     }
 
@@ -391,7 +403,7 @@ impl State {
         let Some(function) = self.functions.find(name, signature) else {
             let Some(Asked { number, room, .. }) = reply else { self.fail_unknown(from) };
             self.sums.ended += 1;
-            self.send_answer(from, number, NO_FUNCTION as i8, &[], room.into())?;
+            self.send_answer(from, number, NO_FUNCTION as i8, program().as_bytes(), room.into())?;
             return Ok(Act::Nothing);
         };
         let reply = reply.map_or(NO_REPLY, |Asked { number, room, is_long }| Reply {
@@ -409,6 +421,17 @@ fn cut(data: &[u8], bytes_max: usize) -> (std::slice::ChunksExact<'_, u8>, &[u8]
     let parts = data.len().saturating_sub(1) / bytes_max * bytes_max;
     let (parts, last) = data.split_at(parts);
     (parts.chunks_exact(bytes_max), last)
+}
+
+/// Path of this program, as much of its end as the answer to every call has room for.
+fn program() -> String {
+    let path = std::env::current_exe()
+        .map_or_else(|_| "a program without a path".into(), |path| path.display().to_string());
+    let mut begin = path.len().saturating_sub(TEXT_BYTES);
+    while !path.is_char_boundary(begin) {
+        begin += 1;
+    }
+    path[begin..].to_owned()
 }
 
 #[cfg(test)]
