@@ -85,8 +85,8 @@ fn moves_hand_over_states_of_any_length() {
     expect_right(&moves, (2, 2, 6), &["large", "300001"]);
 }
 
-/// Open files go on under their handles, with views, pointers, hints and modes. The shared pointer is in shared
-/// memory, or with rank 0, which moves as well.
+/// Open files go on under their handles, with views, pointers, hints and modes. The shared pointer is in
+/// shared memory, or with rank 0, which moves as well.
 // Paper: C24
 #[test]
 fn moves_keep_files_their_views_and_pointers() {

@@ -6,11 +6,11 @@
 //! | step | who | says or does |
 //! |---|---|---|
 //! | ask | all | wishes, then objections ([`objection`]); one objection refuses the move at all |
-//! | start | each mover | a successor, which opens its files ([`crate::file::moved`]) and waits in its MPI_Init ([`take_over`]) |
+//! | start | each mover | a successor, which opens its files and waits in its MPI_Init ([`take_over`]) |
 //! | agree | all | the successors; one failure withdraws all |
 //! | flush | each mover and each other rank | one message each way: nothing of the old pair is under way behind it |
 //! | hand over | each mover | places, groups, datatypes, files, messages that wait ([`handover`]); the state; it leaves |
-//! | go on | all but movers, and successors | the new members; messages of movers are of successors; a barrier; ranks and pointers of files |
+//! | go on | all but movers, and successors | the new members; messages of movers are of successors; a barrier; files |
 //!
 //! Nothing has changed anywhere until all have agreed. From then on nothing can fail but a process, and that
 //! ends the job, as the end of any rank does.

@@ -94,7 +94,7 @@ pub(super) fn receive(
             if let Ok(number) = u32::try_from(*source) {
                 *source = number_now(number) as c_int;
             }
-            // Its ranks may be those of the job no longer.
+            // Their numbers may differ from their ranks.
             if renewed.members() != peers.borrow().members() {
                 *group = Some(Rc::clone(&renewed));
             }

@@ -1,11 +1,11 @@
-//! Open files while ranks move ([`crate::moving`]): a successor opens those of its predecessor by their paths,
-//! under the same handles, with their views and pointers.
+//! Open files while ranks move ([`crate::moving`]): a successor opens those of its predecessor by their
+//! paths, under the same handles, with their views and pointers.
 //!
 //! | when | who | what |
 //! |---|---|---|
 //! | before all agree | mover | brings to the file system what it has written ([`openings`]) |
 //! | | successor | opens them ([`open_again`]); if it cannot, no rank moves |
-//! | before data are flushed | rank 0 of a file | ends the task that keeps the shared pointer ([`end_service`]) |
+//! | before data are flushed | rank 0 of a file | ends the task of the shared pointer ([`end_service`]) |
 //! | hand over | mover, successor | views and pointers ([`held`], [`take`]) |
 //! | go on | all ranks of the file | its ranks and its shared pointer ([`renew`]) |
 //!
