@@ -1152,11 +1152,11 @@ inline detail::yielding yield() noexcept { return detail::yielding(); }
 // Values of one rank that tasks of it wait for, in their order (MPC++: Sync). Others post to it.
 template <class T> class sync_var {
     enum class wish { take, peek };
-    struct entry {
+    // In the list of who waits, then in that of what may run.
+    struct entry : detail::ready {
+        explicit entry(wish wanted) noexcept : wants(wanted) {}
         wish wants;
         std::optional<T> value;
-        detail::ready node;
-        bool is_waiting;
     };
 
   public:
@@ -1165,10 +1165,6 @@ template <class T> class sync_var {
         explicit waiting(sync_var &of) noexcept : of_(&of) {}
         waiting(const waiting &) = delete;
         waiting &operator=(const waiting &) = delete;
-        ~waiting()
-        {
-            if (entry_.is_waiting) std::erase(of_->waiting_, &entry_);
-        }
         bool await_ready()
         {
             if (!entry_.value && !of_->values_.empty()) of_->give(entry_);
@@ -1176,9 +1172,8 @@ template <class T> class sync_var {
         }
         void await_suspend(std::coroutine_handle<> handle)
         {
-            entry_.node.handle = handle;
-            of_->waiting_.push_back(&entry_);
-            entry_.is_waiting = true;
+            entry_.handle = handle;
+            entry_.push_to(of_->waiting_);
         }
         T await_resume() { return std::move(*entry_.value); }
         T get()
@@ -1190,10 +1185,10 @@ template <class T> class sync_var {
       private:
         friend class sync_var;
         sync_var *of_;
-        entry entry_{Wish, {}, {}, false};
+        entry entry_{Wish};
     };
 
-    sync_var() = default;
+    sync_var() noexcept(noexcept(std::deque<T>())) { waiting_.be_list(); }
     sync_var(const sync_var &) = delete;
     sync_var &operator=(const sync_var &) = delete;
 
@@ -1201,14 +1196,18 @@ template <class T> class sync_var {
     void put(T value)
     {
         detail::expect_no_quick("sync_var::put");
-        values_.push_back(std::move(value));
-        while (!waiting_.empty() && !values_.empty()) {
-            entry *first = waiting_.front();
-            waiting_.pop_front();
-            first->is_waiting = false;
-            give(*first);
-            first->node.push_to(detail::own.list);
+        // Who waits finds no value: those that peek have a copy, up to the first that takes it.
+        while (detail::ready *first = waiting_.first()) {
+            entry &to = static_cast<entry &>(*first);
+            to.unlink();
+            to.push_to(detail::own.list);
+            if (to.wants == wish::take) {
+                to.value.emplace(std::move(value));
+                return;
+            }
+            to.value.emplace(value);
         }
+        values_.push_back(std::move(value));
     }
     // Where there is a value already, it changes nothing and gives false.
     bool try_put(T value)
@@ -1235,15 +1234,15 @@ template <class T> class sync_var {
     }
 
     std::deque<T> values_;
-    std::deque<entry *> waiting_;
+    detail::ready waiting_;
 };
 
 // Values of one rank in their order, at most so many: put waits for room, take for a value. Both are co_awaited, or got in main.
 template <class T> class fifo {
-    struct entry {
+    // In the list of who waits, then in that of what may run.
+    struct entry : detail::ready {
         std::optional<T> value;
-        detail::ready node;
-        bool is_done = false, is_waiting = false;
+        bool is_done = false;
     };
 
   public:
@@ -1252,10 +1251,6 @@ template <class T> class fifo {
         putting(fifo &of, T value) : of_(&of) { entry_.value.emplace(std::move(value)); }
         putting(const putting &) = delete;
         putting &operator=(const putting &) = delete;
-        ~putting()
-        {
-            if (entry_.is_waiting) std::erase(of_->putting_, &entry_);
-        }
         bool await_ready()
         {
             if (!entry_.is_done && of_->has_room()) of_->move_in(entry_);
@@ -1277,10 +1272,6 @@ template <class T> class fifo {
         explicit taking(fifo &of) noexcept : of_(&of) {}
         taking(const taking &) = delete;
         taking &operator=(const taking &) = delete;
-        ~taking()
-        {
-            if (entry_.is_waiting) std::erase(of_->taking_, &entry_);
-        }
         bool await_ready()
         {
             if (!entry_.is_done && !of_->values_.empty()) of_->move_out(entry_);
@@ -1302,6 +1293,8 @@ template <class T> class fifo {
     explicit fifo(std::size_t capacity) : capacity_(capacity)
     {
         if (capacity == 0) throw std::invalid_argument("tutti: a fifo holds one value at least");
+        putting_.be_list();
+        taking_.be_list();
     }
     fifo(const fifo &) = delete;
     fifo &operator=(const fifo &) = delete;
@@ -1329,29 +1322,29 @@ template <class T> class fifo {
 
   private:
     bool has_room() const noexcept { return values_.size() < capacity_; }
-    void wait(std::deque<entry *> &list, entry &one, std::coroutine_handle<> handle)
+    void wait(detail::ready &list, entry &one, std::coroutine_handle<> handle) noexcept
     {
-        one.node.handle = handle;
-        list.push_back(&one);
-        one.is_waiting = true;
+        one.handle = handle;
+        one.push_to(list);
     }
-    static void wake(std::deque<entry *> &list, entry &first)
+    static void wake(entry &first) noexcept
     {
-        list.pop_front();
-        first.is_waiting = false;
-        first.node.push_to(detail::own.list);
+        first.unlink();
+        first.push_to(detail::own.list);
     }
     void move_in(entry &from)
     {
         detail::expect_no_quick("fifo::put");
-        values_.push_back(std::move(*from.value));
         from.is_done = true;
-        if (taking_.empty()) return;
-        entry &first = *taking_.front();
-        first.value.emplace(std::move(values_.front()));
-        values_.pop_front();
+        if (taking_.first() == nullptr) {
+            values_.push_back(std::move(*from.value));
+            return;
+        }
+        // Who waits to take finds no value.
+        entry &first = static_cast<entry &>(*taking_.first());
+        first.value.emplace(std::move(*from.value));
         first.is_done = true;
-        wake(taking_, first);
+        wake(first);
     }
     void move_out(entry &to)
     {
@@ -1359,16 +1352,16 @@ template <class T> class fifo {
         to.value.emplace(std::move(values_.front()));
         values_.pop_front();
         to.is_done = true;
-        if (putting_.empty()) return;
-        entry &first = *putting_.front();
+        if (putting_.first() == nullptr) return;
+        entry &first = static_cast<entry &>(*putting_.first());
         values_.push_back(std::move(*first.value));
         first.is_done = true;
-        wake(putting_, first);
+        wake(first);
     }
 
     std::size_t capacity_;
     std::deque<T> values_;
-    std::deque<entry *> putting_, taking_;
+    detail::ready putting_, taking_;
 };
 
 // An object that each rank has one of; a variable outside of functions, which functions at other ranks name.
