@@ -2,6 +2,7 @@
 //! checks one subject and prints "name: ok".
 
 mod services;
+mod unused;
 mod wrong;
 
 use std::path::{Path, PathBuf};
@@ -13,7 +14,14 @@ use tutti_tests::{Scratch, program, root, run};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Ways to run a program: inside a node and on virtual nodes.
-const WAYS: [&[&str]; 4] = [&["-n", "1"], &["-n", "2"], &["-n", "4"], &["-n", "4", "--virtual-nodes", "2"]];
+const WAYS: [&[&str]; 6] = [
+    &["-n", "1"],
+    &["-n", "2"],
+    &["-n", "4"],
+    &["-n", "8"],
+    &["-n", "4", "--virtual-nodes", "2"],
+    &["-n", "8", "--virtual-nodes", "4"],
+];
 
 /// A program of the source tree, compiled by a wrapper of ours.
 #[track_caller]
@@ -74,6 +82,24 @@ fn global_pointers_reach_objects_of_other_ranks() {
     keeps_its_promises(&compiled, "memory");
 }
 
+/// Tasks that wait are 200 bytes at most each, with both compilers, and waiting allocates nothing.
+#[test]
+fn tasks_that_wait_by_the_million_have_bounded_memory() {
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("cxx-many");
+    for name in ["c++", "clang++-19"].into_iter().filter(|name| has_command_for_part(Need::Cxx, name)) {
+        let compiled = scratch.path().join(name);
+        let mut compiler = program("tutticxx");
+        compiler.env("TUTTI_CXX", name).args(["-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-o"]);
+        run(compiler.arg(&compiled).arg(root().join("tests/cxx/programs/many.cpp")), LIMIT).expect_success();
+        let ran = run(program("mpiexec").args(["-n", "1"]).arg(&compiled), LIMIT).expect_success();
+        assert!(ran.stdout.ends_with("many: ok\n"), "{name}: {ran}");
+        println!("{name}: {}", ran.stdout);
+    }
+}
+
 /// Another compiler lays out coroutines and calls in its own way.
 #[test]
 fn tasks_and_values_keep_their_promises_with_clang() {
@@ -87,7 +113,7 @@ fn tasks_and_values_keep_their_promises_with_clang() {
         let mut compiler = program("tutticxx");
         compiler.env("TUTTI_CXX", "clang++-19").args(["-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
         run(compiler.arg("-o").arg(&compiled).arg(source), LIMIT).expect_success();
-        for way in [WAYS[1], WAYS[3]] {
+        for way in [WAYS[1], WAYS[4]] {
             let ran = run(program("mpiexec").args(way).arg(&compiled), LIMIT).expect_success();
             assert_eq!(ran.stdout, format!("{subject}: ok\n"), "{way:?}: {ran}");
         }
@@ -156,6 +182,42 @@ fn hash_map_over_all_ranks_is_right() {
     }
 }
 
+/// Gives one line, while it runs: coroutines that a compiler lays out wrongly, ranks that wait for each other by
+/// a call and in MPI, a main that returns while calls are under way.
+#[test]
+fn wrong_runs_give_one_line_and_compilers_with_faults_are_named() {
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("cxx-wrong-runs");
+    for name in ["c++", "clang++-19"].into_iter().filter(|name| has_command_for_part(Need::Cxx, name)) {
+        let compiled = scratch.path().join(name);
+        let mut compiler = program("tutticxx");
+        compiler.env("TUTTI_CXX", name).args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&compiled);
+        run(compiler.arg(root().join("tests/cxx/programs/wrong_runs.cpp")), LIMIT).expect_success();
+        let ran = run(program("mpiexec").args(["-n", "1"]).arg(&compiled).arg("layout"), LIMIT);
+        let line = "tutti: this compiler lays out a coroutine wrongly: declare a variable in it before its first co_await\n";
+        let is_refused = ran.code() == 1 && ran.stderr.matches(line).count() == 1;
+        assert!(is_refused || ran.stdout == "layout: 1\n", "{name}: {ran}");
+        println!("{name}: coroutines are laid out {}", if is_refused { "wrongly" } else { "right" });
+    }
+    let compiled = scratch.path().join("c++");
+    let ran = run(program("mpiexec").args(["-n", "2"]).arg(&compiled).arg("returns"), LIMIT);
+    assert!(ran.code() != 0 && ran.stderr.contains("exited without calling MPI_Finalize\n"), "{ran}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+    let said = scratch.path().join("ring");
+    let file = std::fs::File::create(&said).expect("a scratch file");
+    let mut ring = program("mpiexec");
+    let mut ring = ring.args(["-n", "2"]).arg(&compiled).arg("ring").stderr(file).spawn().expect("mpiexec");
+    let read = || std::fs::read_to_string(&said).unwrap_or_default();
+    tutti_testkit::await_that("the ring is named", || {
+        read().contains("the ranks wait for each other for ever")
+    });
+    ring.kill().expect("our own child");
+    ring.wait().expect("our own child");
+    assert!(read().contains("rank 1 receives from rank 0, tag 0, MPI_COMM_WORLD"), "{}", read());
+}
+
 /// Gives one line, whoever is at fault: a post that throws, collectives that differ, ranks of different
 /// programs.
 #[test]
@@ -181,7 +243,15 @@ fn wrong_posts_end_the_job_with_one_line() {
     assert!(line.contains(" meets ") && line.ends_with(end), "{ran}");
     let mut mpiexec = program("mpiexec");
     let ran = run(mpiexec.args(["-n", "1"]).arg(&one).args([":", "-n", "1"]).arg(&two), LIMIT);
-    let line = "tutti: rank 1 has been sent a function by rank 0 that it does not have: they run different programs or libraries\n";
+    let [path, other] = [&one, &two].map(|path| path.canonicalize().expect("it is there"));
+    let [path, other] = [path.display(), other.display()];
+    let line = format!(
+        "tutti: rank 1, which runs {other}, has been sent a function by rank 0 that it does not have: they run different programs or libraries\n"
+    );
     assert_eq!(ran.code(), 1, "{ran}");
-    assert_eq!(ran.stderr.matches(line).count(), 1, "{ran}");
+    assert_eq!(ran.stderr.matches(&line).count(), 1, "{ran}");
+    // Who waits for an answer is told both.
+    let line = format!("tutti: the function is not known (rank 1): rank 1 runs {other}, and rank 0 {path}\n");
+    assert_eq!(ran.stderr.matches(&line).count(), 1, "{ran}");
+    assert!(!ran.stderr.contains("another error"), "{ran}");
 }

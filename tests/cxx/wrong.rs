@@ -9,7 +9,7 @@ use tutti_tests::{Scratch, program, run};
 use super::LIMIT;
 
 /// Text in front of `main`, text in it, and the sentence.
-const WRONG: [(&str, &str, &str); 57] = [
+const WRONG: [(&str, &str, &str); 62] = [
     ("", "int x = 1; invoke(0, [](int *) {}, &x);", "a pointer means nothing at another rank"),
     ("", "invoke(0, [](const char *) {}, \"text\");", "a pointer means nothing at another rank"),
     ("", "invoke(0, [](std::nullptr_t) {}, nullptr);", "a pointer means nothing at another rank"),
@@ -183,6 +183,23 @@ const WRONG: [(&str, &str, &str); 57] = [
         "the result is longer than 2048 bytes",
     ),
     ("", "invoke_async(0, []() -> task<int> { co_return 1; }).get();", "start it by tutti::spawn"),
+    (
+        "",
+        "spawn(0, [](int x) { return x; }, 1);",
+        "the function gives no tutti::task: start it by tutti::invoke_async",
+    ),
+    (
+        "static int x; static task<int &> f() { co_return x; }",
+        "f().get() = 2;",
+        "a task gives a value, no reference",
+    ),
+    ("static int x; static dist<int &> d(x);", "", "each rank has an object of its own, no reference"),
+    (
+        "struct alignas(128) in { int a[32]; };",
+        "make<in>();",
+        "objects of make are aligned to 64 bytes at most",
+    ),
+    ("", "global_atomic<double> a{global_ptr<double>()}; a.load();", "ranks change numbers of 8 bytes"),
 ];
 
 /// Programs much like the wrong ones that compile.

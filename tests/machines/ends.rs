@@ -28,6 +28,8 @@ struct Count {
     lost: u64,
     /// Under way when their client was killed.
     open: u64,
+    /// The longest of all, in ms, and how it has ended.
+    longest: (u64, String),
 }
 
 impl Count {
@@ -106,6 +108,9 @@ impl Ends {
                     "lost" => count.lost += 1,
                     _ => panic!("call {number} of {client} was {outcome}; it has run: {has_run}"),
                 }
+            }
+            for (ms, outcome) in self.lines(&format!("calls-{client}-longest")) {
+                count.longest = count.longest.max((ms.parse().expect("a number"), outcome));
             }
             count.open += u64::from(ran.remove(&(client.clone(), ended.len().to_string())).is_some());
         }

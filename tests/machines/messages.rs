@@ -93,8 +93,12 @@ fn machines_invocations_are_right_over_cables_that_lose_them() {
     let Some(machines) = Machines::up_by("invocations", &plan, &["--lost-after", "20"]) else { return };
     machines.pass(&[mpi("tests/cxx/programs/calls.c", &[2, 4], "calls: ok")]);
     if tutti_testkit::has_command_for_part(tutti_testkit::Need::Cxx, "c++") {
-        let values = mpi("tests/cxx/programs/values.cpp", &[2, 4], "values: ok");
-        machines.pass(&[Case { wrapper: "tutticxx", ..values }]);
+        let ours = [
+            mpi("tests/cxx/programs/values.cpp", &[2, 4, 8], "values: ok"),
+            mpi("tests/cxx/programs/tasks.cpp", &[2, 4], "tasks: ok"),
+            mpi("tests/cxx/programs/memory.cpp", &[2, 4, 8], "memory: ok"),
+        ];
+        machines.pass(&ours.map(|case| Case { wrapper: "tutticxx", ..case }));
     }
     let frames = machines.lab.node(1).frames().expect("a lab").expect("counted");
     assert!(frames.iter().all(|counts| counts.lost > 0), "{frames:?}");

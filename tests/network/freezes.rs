@@ -171,7 +171,12 @@ fn invocations_survive_random_freezes_on_one_node_and_on_a_faulty_network() {
         survives(network, &scratch, &calls, &[], "calls: ok\n");
     }
     if tutti_testkit::has_command_for_part(tutti_testkit::Need::Cxx, "c++") {
-        let values = compile_with("tutticxx", "tests/cxx/programs/values.cpp", scratch.path());
-        survives(Network::Faulty, &scratch, &values, &[], "values: ok\n");
+        for subject in ["values", "tasks", "memory"] {
+            let source = format!("tests/cxx/programs/{subject}.cpp");
+            let program = compile_with("tutticxx", &source, scratch.path());
+            for network in [Network::OneNode, Network::Faulty] {
+                survives(network, &scratch, &program, &[], &format!("{subject}: ok\n"));
+            }
+        }
     }
 }

@@ -57,6 +57,8 @@ pub enum Need {
     Libomp,
     /// `browser`: Chromium and its driver are installed.
     Browser,
+    /// `valgrind`: valgrind is installed.
+    Valgrind,
     /// `cores`: two cores or more.
     Cores,
     /// `kernel`: a feature of newer kernels.
@@ -66,7 +68,7 @@ pub enum Need {
 }
 
 impl Need {
-    const ALL: [Need; 21] = [
+    const ALL: [Need; 22] = [
         Need::Root,
         Need::Cgroup,
         Need::Memory,
@@ -85,6 +87,7 @@ impl Need {
         Need::Dpkg,
         Need::Libomp,
         Need::Browser,
+        Need::Valgrind,
         Need::Cores,
         Need::Kernel,
         Need::Setup,
@@ -111,6 +114,7 @@ impl Need {
             Need::Dpkg => "dpkg",
             Need::Libomp => "libomp",
             Need::Browser => "browser",
+            Need::Valgrind => "valgrind",
             Need::Cores => "cores",
             Need::Kernel => "kernel",
             Need::Setup => "setup",

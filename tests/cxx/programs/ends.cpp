@@ -2,7 +2,7 @@
 // a thread of theirs, so at any instruction, after so many calls as follow from a seed.
 // "serve NAME LOG SEED": writes a line "CLIENT NUMBER" into the log for each call that runs.
 // "call NAME LOG SEED CLIENT CALLS": writes a line "NUMBER OUTCOME" for each call that ends. SEED 0: nobody kills
-// itself. "stop NAME": ends the server.
+// itself. LOG-longest has the ms of its longest call from then on. "stop NAME": ends the server.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -99,16 +99,24 @@ int main(int argc, char **argv)
         const int file = log_at(argv[3]);
         fate fate(std::strtoul(argv[4], nullptr, 10));
         const std::string client = argv[5];
+        const int times = log_at((std::string(argv[3]) + "-longest").c_str());
+        auto longest = 0ms;
         const auto until = std::chrono::steady_clock::now() + 120s;
         std::unique_ptr<tutti::client> connection;
         for (long number = 0, calls = std::atol(argv[6]); number < calls;) {
+            const auto begin = std::chrono::steady_clock::now();
             const std::string outcome = outcome_of(connection, name, client, number);
+            const auto took = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
             if (outcome == "again") {
                 if (std::chrono::steady_clock::now() < until) continue;
                 std::fprintf(stderr, "call %ld of %s: no service for so long\n", number, client.c_str());
                 return 1;
             }
             note(file, std::to_string(number) + " " + outcome + "\n");
+            if (took > longest) {
+                longest = took;
+                note(times, std::to_string(took.count()) + " " + outcome + "\n");
+            }
             ++number;
             fate.one_more();
         }
