@@ -182,8 +182,8 @@ fn hash_map_over_all_ranks_is_right() {
     }
 }
 
-/// Gives one line, while it runs: coroutines that a compiler lays out wrongly, ranks that wait for each other by
-/// a call and in MPI, a main that returns while calls are under way.
+/// Gives one line, while it runs: coroutines that a compiler lays out wrongly, ranks that wait for each other
+/// by a call and in MPI, a main that returns while calls are under way.
 #[test]
 fn wrong_runs_give_one_line_and_compilers_with_faults_are_named() {
     if !has_command(Need::Cxx, "c++") {

@@ -139,7 +139,7 @@ fn moves_are_refused_where_a_file_cannot_be_opened() {
     }
 }
 
-/// What the whole process has started is in the way of all moves, and named.
+/// Threads and the checker are of the whole process: in the way of all moves, and named.
 #[test]
 fn moves_are_refused_beside_threads_and_the_checker() {
     let scratch = Scratch::new("moves-whole");

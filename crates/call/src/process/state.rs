@@ -377,7 +377,7 @@ impl State {
         self.begin(from, reply, name, signature, Data::Here(CALL_BYTES))
     }
 
-    /// What this rank and another one run, which says what it runs.
+    /// Programs of this rank and of another one, which has sent its path.
     fn both_programs(&self, from: usize, theirs: &[u8]) -> Vec<u8> {
         let theirs = String::from_utf8_lossy(theirs);
         format!("rank {from} runs {theirs}, and rank {} {}", self.me, program()).into_bytes()
