@@ -269,7 +269,7 @@ fn check_given(parts: &[(NodeId, u32)]) -> Result<(), SubmitError> {
 }
 
 /// The ranks of a job on one node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Part {
     /// The node.
     pub node: NodeId,

@@ -1,6 +1,6 @@
 //! The free columns of rows: which slots of which nodes are taken, and by whom.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::connected::Connected;
 use crate::demand::{Demand, Part, Place, Split};
@@ -220,6 +220,8 @@ impl Row {
 
     /// The same for several jobs that are to stand here side by side.
     fn move_all_here(&self, machine: &Machine, residents: &Residents, jobs: &[JobId]) -> Option<Moves> {
+        #[cfg(test)]
+        tests::LOOKS.set(tests::LOOKS.get() + 1);
         if let [job] = jobs {
             return Some(vec![(*job, self.move_here(machine, &residents[job].parts)?)]);
         }
@@ -295,12 +297,23 @@ impl Rows {
     }
 
     /// Unifies rows: each group moves to the first row that has room for it on its nodes, those of the last
-    /// row first.
+    /// row first. Rows are only filled until they are looked at themselves, and then they are no more to move
+    /// to: where one job has found no room another with the same parts finds none.
     pub(crate) fn compact(&mut self, machine: &Machine, residents: &mut Residents, connected: &Connected) {
+        let mut first_fits = HashMap::<Vec<Part>, usize>::new();
         for from in (1..self.rows.len()).rev() {
             for group in connected.groups(&self.rows[from].jobs) {
+                let mut first = match &group[..] {
+                    [job] => Some(first_fits.entry(residents[job].parts.clone()).or_default()),
+                    _ => None,
+                };
+                let begin = first.as_ref().map_or(0, |first| **first);
                 let place = |to: usize| Some((to, self.rows[to].move_all_here(machine, residents, &group)?));
-                if let Some((to, moves)) = (0..from).find_map(place) {
+                let found = (begin..from).find_map(place);
+                if let Some(first) = &mut first {
+                    **first = found.as_ref().map_or(from, |found| found.0).max(begin);
+                }
+                if let Some((to, moves)) = found {
                     self.rows[from].remove_all(residents, &group);
                     self.rows[to].put_all(&moves);
                     settle(residents, moves);
@@ -388,3 +401,6 @@ fn could_share_a_row(machine: &Machine, [one, other]: [&Resident; 2]) -> bool {
         slots <= machine.node(part.node).map_or(0, |node| node.slots)
     })
 }
+
+#[cfg(test)]
+mod tests;
