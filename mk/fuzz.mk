@@ -24,12 +24,7 @@ fuzz: ## fuzz the channels, records of remote memory, the starter's readers, the
 # Every reader of others' bytes, of these crates, in the tests' own process: real frames with parts cut, doubled and replaced.
 # `make test` does the same with a few thousand; TUTTI_TEST_SEED=... repeats what failed. TUTTI_HOSTILE_FRAMES: frames for each reader.
 FRAMES ?= 1000000
-FRAMES_CRATES := $(addprefix tutti-,pmix service shm files client cli starter daemon sight top)
 
 .PHONY: malformed
-malformed: ## give FRAMES (1000000) frames that are nearly right to each reader of others' bytes, in one process (minutes)
-	TUTTI_HOSTILE_FRAMES=$(FRAMES) $(CARGO) test --quiet $(addprefix --package ,$(FRAMES_CRATES)) --lib --bins --tests -- nearly_right
-
-.PHONY: malformed-crates
-malformed-crates:
-	@echo $(FRAMES_CRATES)
+malformed: ## give FRAMES (1000000) frames that are nearly right to each reader of others' bytes, each reader within a minute and two milliseconds a frame
+	mk/malformed.sh $(FRAMES)

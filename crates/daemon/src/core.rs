@@ -55,7 +55,7 @@ mod relay;
 mod routing;
 mod services;
 #[cfg(test)]
-mod sim;
+pub(crate) mod sim;
 mod tunnel;
 
 use action::Action;

@@ -75,6 +75,8 @@ mod service;
 mod settings;
 mod starters;
 mod state;
+#[cfg(test)]
+mod state_files;
 mod strangers;
 mod tokens;
 mod used;

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_hostile_types_take_no_more_memory_than_their_bytes_explain() {
+    fn values_of_types_that_are_nearly_right_take_no_more_memory_than_their_bytes_explain() {
         let lists = format!("f()->vec({})", "vec(tuple())");
         let signature = Signature::parse(&lists).expect("a signature");
         let mut bytes = 1000_u64.to_le_bytes().to_vec();

@@ -1,5 +1,6 @@
 //! A folder for what a test writes.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A folder of its own for a test, removed when dropped.
@@ -15,12 +16,25 @@ impl Scratch {
     #[must_use]
     pub fn new(name: &str) -> Self {
         let tmp = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp");
-        std::fs::create_dir_all(&tmp).unwrap_or_else(|error| panic!("{}: {error}", tmp.display()));
-        let tmp = tmp.canonicalize().expect("just made");
-        let path = tmp.join(format!("{name}-{}", std::process::id()));
+        Self::within(&tmp, name).unwrap_or_else(|error| panic!("{}: {error}", tmp.display()))
+    }
+
+    /// Makes the folder in memory, for a test that writes thousands of files: on a disk each file that takes
+    /// the place of another is written out at once. Under `target/tmp` where memory has no such place.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn in_memory(name: &str) -> Self {
+        Self::within(Path::new("/dev/shm"), &format!("tutti-{name}")).unwrap_or_else(|_| Self::new(name))
+    }
+
+    fn within(tmp: &Path, name: &str) -> io::Result<Self> {
+        std::fs::create_dir_all(tmp)?;
+        let path = tmp.canonicalize()?.join(format!("{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        Self(path)
+        std::fs::create_dir_all(&path)?;
+        Ok(Self(path))
     }
 
     /// Where it is.

@@ -17,6 +17,7 @@
 //! | `batch` | the tests of time limits and of jobs that wait for others |
 //! | `numbers` | the test that numbers of nodes outlive the controller |
 //! | `recorded` | the tests that readers of messages and journals take whatever is nearly one |
+//! | `reports` | the tests that what starters say and what is kept of them may be nearly right |
 //! | `regions` | the test that clients of regions of other nodes are answered |
 //! | `watch` | the test that readers which follow the jobs and nodes see what the controller lists |
 //! | `reservations` | the tests that nodes are kept for those for whom they are reserved |
@@ -27,6 +28,7 @@ mod batch;
 mod numbers;
 mod recorded;
 mod regions;
+pub(crate) mod reports;
 mod requests;
 mod reservations;
 mod room;

@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn epilogs_owed_in_files_that_are_nearly_right_are_read_or_removed() {
-        let scratch = tutti_testkit::Scratch::new("epilogs-nearly");
+        let scratch = tutti_testkit::Scratch::in_memory("epilogs-nearly");
         let parts = scratch.path().join("node0.parts");
         let owed = Owed::open(&parts).unwrap();
         let path = scratch.path().join("node0.epilogs/7.json");

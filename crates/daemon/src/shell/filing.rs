@@ -324,4 +324,4 @@ pub(super) fn sync(file: &File) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -185,7 +185,7 @@ mod tests {
     /// its checksum does not confirm.
     #[test]
     fn journal_records_that_are_nearly_right_count_as_not_written() {
-        let scratch = tutti_testkit::Scratch::new("journals-nearly");
+        let scratch = tutti_testkit::Scratch::in_memory("journals-nearly");
         let path = scratch.path().join("7.journal");
         let bytes: Vec<Vec<u8>> = (2..6).map(|request_id| codec::encode(&journal(request_id))).collect();
         let samples: Vec<Vec<u8>> = bytes.iter().map(|bytes| record(4, bytes)).collect();

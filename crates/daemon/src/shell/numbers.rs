@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn numbers_of_nodes_that_are_nearly_right_are_read_or_none() {
-        let scratch = tutti_testkit::Scratch::new("numbers-nearly");
+        let scratch = tutti_testkit::Scratch::in_memory("numbers-nearly");
         let folder = scratch.path().join("node0.queue");
         let samples: Vec<Vec<u8>> = (1..5_u32)
             .map(|count| {

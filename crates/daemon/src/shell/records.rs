@@ -143,7 +143,10 @@ impl Folder {
                     let alive = started(file.pid) == Some(file.since);
                     file.record.iter_mut().for_each(|record| record.alive = alive);
                     if !alive {
-                        file.cgroup.iter().for_each(|path| cgroup::remove(path));
+                        file.cgroup
+                            .iter()
+                            .filter(|path| is_of_starter(path))
+                            .for_each(|path| cgroup::remove(path));
                         let group = file.group.as_ref().and_then(PartGroup::reopen);
                         remove_blocking(group.as_ref());
                     }
@@ -192,6 +195,11 @@ impl Manifest {
     pub(super) fn renounce(&self) {
         let _ = std::fs::remove_file(&self.0);
     }
+}
+
+/// Whether it has the name of a starter's cgroup. A file that was damaged may name any other.
+fn is_of_starter(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&cgroup::name("")))
 }
 
 /// When a living process was started, in clock ticks since boot.

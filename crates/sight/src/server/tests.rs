@@ -192,7 +192,7 @@ fn page_survives_requests_that_are_nearly_right() {
 
 /// Questions to the history by their part behind the `?`: refused with one line, or answered.
 #[test]
-fn page_answers_each_question_that_can_be_read() {
+fn page_questions_that_are_nearly_right_are_answered_or_refused() {
     let scratch = tutti_testkit::Scratch::new("page-questions");
     let bounds = history::Bounds { keep_ms: i64::MAX, day_bytes: 1 << 20 };
     let mut kept = history::History::open(scratch.path(), bounds);

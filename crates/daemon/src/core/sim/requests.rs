@@ -6,12 +6,14 @@ use std::mem::discriminant;
 
 use tutti_protocol::users::watch::Watch;
 
+use super::scheduling::Scheduling;
 use super::seeds;
 use super::world::World;
 use crate::core::Core;
 use crate::core::action::Action;
 use crate::core::clocks::Clocks;
 use crate::core::event::Event;
+use crate::core::record::StarterRecord;
 use crate::ids::ClientId;
 use crate::message::{
     Answer, Batch, Change, Control, JobId, JobRow, MESSAGE_BYTES_MAX, Request, Return, Submit, User,
@@ -19,30 +21,42 @@ use crate::message::{
 
 /// User of the jobs that stay, who is the owner of the daemons too.
 const HONEST: u32 = 1;
-const HOSTILE: u32 = 7;
+pub(super) const HOSTILE: u32 = 7;
 
 /// A controller's core alone, with its jobs.
-struct Alone {
-    core: Core,
-    clocks: Clocks,
+pub(super) struct Alone {
+    pub(super) core: Core,
+    pub(super) clocks: Clocks,
     clients: u64,
     /// The honest user's jobs as they were.
-    rows: Vec<String>,
+    pub(super) rows: Vec<String>,
+    /// For a test in which jobs begin: places them.
+    pub(super) scheduling: Option<Scheduling>,
+    /// Jobs whose starters are here, in the order in which they have begun.
+    pub(super) started: Vec<JobId>,
+    /// What is kept of each for the next daemon.
+    pub(super) records: BTreeMap<JobId, StarterRecord>,
 }
 
 impl Alone {
     /// A user asks for something, and goes; gives the answer, if there is one at once.
-    fn ask(&mut self, uid: u32, request: Request) -> Option<Answer> {
-        self.clients += 1;
-        let client = ClientId(self.clients);
-        let mut answers = self.handle(client, Event::Request(client, User::new(uid, uid), request));
+    pub(super) fn ask(&mut self, uid: u32, request: Request) -> Option<Answer> {
+        let (client, mut answers) = self.begin(uid, request);
         answers.extend(self.handle(client, Event::ClientGone(client)));
         assert!(answers.len() <= 1, "{answers:?}");
         answers.pop()
     }
 
+    /// A user asks for something, and stays.
+    pub(super) fn begin(&mut self, uid: u32, request: Request) -> (ClientId, Vec<Answer>) {
+        self.clients += 1;
+        let client = ClientId(self.clients);
+        let answers = self.handle(client, Event::Request(client, User::new(uid, uid), request));
+        (client, answers)
+    }
+
     /// Gives it an event, and what comes of that: the disk takes everything.
-    fn handle(&mut self, client: ClientId, event: Event) -> Vec<Answer> {
+    pub(super) fn handle(&mut self, client: ClientId, event: Event) -> Vec<Answer> {
         let (mut events, mut answers) = (vec![event], Vec::new());
         while let Some(event) = events.pop() {
             self.core.handle(self.clocks, event);
@@ -50,6 +64,17 @@ impl Alone {
                 match action {
                     Action::Answer(to, answer) if to == client => answers.push(answer),
                     Action::Queue(job, _) => events.push(Event::Filed(job, Ok(()))),
+                    Action::Gang(command) => {
+                        let scheduling = self.scheduling.as_mut();
+                        let placed = scheduling.map(|it| it.handle(self.clocks.wall_ms, command));
+                        events.extend(placed.into_iter().flatten().rev().map(Event::Gang));
+                    }
+                    Action::Start(job, ..) | Action::Enrol(_, job) => self.started.push(job),
+                    Action::RecordStarter(job, record) => drop(self.records.insert(job, *record)),
+                    Action::End(job) => {
+                        self.started.retain(|started| *started != job);
+                        self.records.remove(&job);
+                    }
                     Action::ToClient(_, bytes) => assert!(bytes.len() <= MESSAGE_BYTES_MAX),
                     Action::KeepDrains(_)
                     | Action::KeepReservations(_)
@@ -65,7 +90,7 @@ impl Alone {
     }
 
     /// The honest user's jobs that are not over, without what time and other users change of them.
-    fn jobs(&mut self) -> Vec<String> {
+    pub(super) fn jobs(&mut self) -> Vec<String> {
         let rows = match self.ask(HONEST, Request::Jobs { all: false }) {
             Some(Answer::Jobs(rows)) => rows,
             other => panic!("a list of jobs was awaited: {other:?}"),
@@ -79,7 +104,7 @@ impl Alone {
 }
 
 /// A controller on which the honest user has a job that runs and one that is held; gives the first.
-fn alone() -> (Alone, JobId, Submit) {
+pub(super) fn alone() -> (Alone, JobId, Submit) {
     // In some runs a starter cannot be started.
     let mut runs = (seeds(1)[0]..).take(50).map(run_alone);
     let is_it = |rows: &[String]| rows.len() == 2 && rows.iter().any(|row| row.contains("Running"));
@@ -97,7 +122,9 @@ fn run_alone(seed: u64) -> (Alone, JobId, Submit) {
     world.run_on(&[0]);
     world.run_until(world.now_ms + 300);
     let (core, _, clocks) = world.take_core(0).expect("it lives");
-    let mut alone = Alone { core, clocks, clients: 1 << 40, rows: Vec::new() };
+    let (clients, scheduling) = (1 << 40, world.take_scheduling(0));
+    let (rows, started, records) = Default::default();
+    let mut alone = Alone { core, clocks, clients, rows, scheduling, started, records };
     let Some(Answer::Jobs(rows)) = alone.ask(HONEST, Request::Jobs { all: true }) else {
         panic!("a list of jobs was awaited")
     };
@@ -106,12 +133,18 @@ fn run_alone(seed: u64) -> (Alone, JobId, Submit) {
     (alone, job, sample)
 }
 
-/// Requests of each kind, about a job.
-fn requests(job: JobId, submit: &Submit) -> Vec<Request> {
+/// The same without terms, of one rank.
+pub(super) fn plain(submit: &Submit) -> Submit {
     let mut plain = submit.clone();
     (plain.terms, plain.batch, plain.output) = Default::default();
     plain.job.programs[0].ranks = 1;
     plain.nodes = Some(1);
+    plain
+}
+
+/// Requests of each kind, about a job.
+fn requests(job: JobId, submit: &Submit) -> Vec<Request> {
+    let plain = plain(submit);
     let change = Change { weight: Some(7), name: Some("x".into()), ..Change::default() };
     let back = Return { job, coupled: true, places: vec![(0, 0)], pieces: 0 };
     let mut all = vec![
@@ -175,6 +208,8 @@ fn wanted(request: &Request) -> Option<JobId> {
 #[test]
 fn requests_that_are_nearly_right_change_no_job_of_another_user() {
     let (mut alone, job, submit) = alone();
+    // Nothing begins.
+    alone.scheduling = None;
     let held = JobId(job.0 - 1);
     let before = alone.rows.clone();
     // As they are, then nearly.

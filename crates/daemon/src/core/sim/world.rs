@@ -8,6 +8,7 @@ use tutti_shm::published::far::{Given, Wanted};
 use tutti_testkit::Random;
 
 use super::recorded::Recorded;
+use super::scheduling::Scheduling;
 use super::starter::Fate;
 use super::users::Client;
 use crate::core::Core;
@@ -275,6 +276,11 @@ impl World {
         let clocks = self.clocks(node);
         let links = self.ends.iter().filter(|(_, end)| end.node == node).map(|(link, _)| *link).collect();
         Some((self.machines[node].core.take()?, links, clocks))
+    }
+
+    /// The controller's scheduler, for a test that asks its core alone.
+    pub(super) fn take_scheduling(&mut self, node: usize) -> Option<Scheduling> {
+        self.machines[node].scheduling.take()
     }
 
     fn act(&mut self, node: usize) {

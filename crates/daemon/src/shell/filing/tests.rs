@@ -48,6 +48,16 @@ fn queued(detached: bool) -> Box<Queued> {
     })
 }
 
+/// Files of waiting jobs: of a single one, and of several of which two have one environment.
+pub(in crate::shell) fn samples() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let alone = serde_json::to_string(&queued(true)).unwrap();
+    let mut shared = queued(false);
+    shared.environment_at = Some(0);
+    let shared = serde_json::to_string(&shared).unwrap();
+    let group = format!("=[[\"HOME\",\"/h\"]]\n[13,{shared}]\n#14,{alone}]\n[15,{shared}]\n[16,{alone}]\n");
+    (vec![alone.into_bytes()], vec![group.into_bytes()])
+}
+
 /// A folder on a disk that has nothing for good before it is let.
 struct Slow {
     path: PathBuf,

@@ -100,20 +100,16 @@ impl World {
         self.machines[node].ahead_ms += jump;
     }
 
-    pub(super) fn start_daemon(&mut self, node: usize) {
-        if self.machines[node].core.is_some() {
-            return;
-        }
-        let incarnation = self.number();
+    /// Configuration of a daemon that finds these starters.
+    pub(in crate::core::sim) fn config(
+        &self,
+        node: usize,
+        incarnation: u64,
+        starters: Vec<(JobId, StarterRecord)>,
+    ) -> Config {
         let address = |port: usize| SocketAddr::from(([127, 0, 0, 1], port as u16 + 1));
-        let machine = &mut self.machines[node];
-        let files = machine.files.iter();
-        let alive = |job: &JobId| machine.starters.contains_key(job);
-        let record: Vec<(JobId, StarterRecord)> = files
-            .map(|(job, record)| (*job, StarterRecord { alive: alive(job), ..record.clone() }))
-            .collect();
-        let back: Vec<JobId> = machine.starters.keys().copied().collect();
-        let config = Config {
+        let machine = &self.machines[node];
+        Config {
             about: About {
                 name: format!("node{node}"),
                 control: address(node),
@@ -135,7 +131,7 @@ impl World {
             owner: 1,
             first_job: self.last_job + 1,
             before: (machine.incarnation > 0).then_some(machine.incarnation),
-            starters: record,
+            starters,
             journals: machine.journals.iter().map(|(job, journal)| (*job, journal.clone())).collect(),
             queued: machine.queued.iter().map(|(job, queued)| (*job, queued.clone())).collect(),
             known_nodes: KnownNodes {
@@ -149,7 +145,21 @@ impl World {
             settings: Vec::new(),
             user_name: |_| None,
             group_name: |_| None,
-        };
+        }
+    }
+
+    pub(super) fn start_daemon(&mut self, node: usize) {
+        if self.machines[node].core.is_some() {
+            return;
+        }
+        let incarnation = self.number();
+        let machine = &self.machines[node];
+        let alive = |job: &JobId| machine.starters.contains_key(job);
+        let record: Vec<(JobId, StarterRecord)> = (machine.files.iter())
+            .map(|(job, record)| (*job, StarterRecord { alive: alive(job), ..record.clone() }))
+            .collect();
+        let back: Vec<JobId> = machine.starters.keys().copied().collect();
+        let config = self.config(node, incarnation, record);
         let clocks = self.clocks(node);
         let machine = &mut self.machines[node];
         machine.scheduling = (node == 0).then(Scheduling::new);
