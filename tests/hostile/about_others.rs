@@ -24,7 +24,7 @@ const REATTACH: u32 = 13;
 const FRAMES: u64 = 600;
 
 /// Reports that name a job's launch, processes and ranks.
-fn samples(public: u64, pids: &[u32]) -> Vec<Value> {
+pub fn samples(public: u64, pids: &[u32]) -> Vec<Value> {
     let cores = vec![0; pids.len()];
     let ended = json!({ "rank": 0, "pid": pids[0], "cause": { "Signal": { "signal": 9, "core": false } } });
     vec![
@@ -48,7 +48,7 @@ fn samples(public: u64, pids: &[u32]) -> Vec<Value> {
 }
 
 /// Frames of a starter that comes back to a job with this number.
-fn come_back(random: &mut Random, number: u32) -> Vec<u8> {
+pub fn come_back(random: &mut Random, number: u32) -> Vec<u8> {
     let back = json!({ "job": number, "token": random.below(u64::MAX), "base": 0, "piece": 0, "taken": true,
         "frozen": true, "has_peers": true, "signals": { "number": 9, "term": true } });
     Machine::frame(REATTACH, back.to_string().as_bytes())

@@ -2,12 +2,16 @@
 //! others and the keeper's commands stay as they are.
 
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use tutti_testkit::Random;
 
 use crate::Machine;
@@ -70,6 +74,59 @@ fn readers_that_are_stopped_cost_others_nothing() {
         child.wait().expect("our child");
     }
     await_that("all jobs are over", || machine.jobs().is_empty());
+}
+
+/// A terminal that is not read, and what a program has of it.
+fn terminal() -> (OwnedFd, OwnedFd) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+    grantpt(&master).expect("a terminal");
+    unlockpt(&master).expect("a terminal");
+    let name = ptsname(&master, Vec::new()).expect("its name");
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    (master, open(name, flags, Mode::empty()).expect("a terminal"))
+}
+
+/// A terminal whose reader stands still holds its front end in a write, and ranks that have terminals of
+/// their own (`--pty`) in theirs.
+#[test]
+fn terminals_that_are_not_read_cost_others_nothing() {
+    let Some(machine) = Machine::up("hostile-terminals", 2, 2, &["--slots", "4"]) else { return };
+    let daemon = machine.daemon(0);
+    let mut fronts = Vec::new();
+    for number in 0..STOPPED {
+        let host = ["node0:1", "node1:1"][number % 2];
+        let mut words = vec!["run", "-H", host, "-n", "1"];
+        words.extend((number % 3 == 0).then_some("--pty"));
+        words.extend(["yes", "a line that nobody reads"]);
+        let (master, slave) = terminal();
+        let end = || Stdio::from(slave.try_clone().expect("a descriptor"));
+        let mut command = machine.command(HOSTILE, "tutti", &words);
+        command.stdin(end()).stdout(end()).stderr(end());
+        fronts.push((command.spawn().expect("tutti"), master, slave));
+    }
+    await_that("they run", || machine.jobs().len() == STOPPED);
+    await_that("no terminal takes more", || {
+        fronts.iter().all(|(.., slave)| {
+            let mut polled = [PollFd::new(slave, PollFlags::OUT)];
+            poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready == 0)
+        })
+    });
+    for _ in 0..3 {
+        let ran = machine.tutti(HONEST, &["run", "-N", "2", "-n", "2", "echo", "here"]).expect_success();
+        assert_eq!(ran.stdout, "here\nhere\n");
+        machine.tutti(HONEST, &["ps"]).expect_success();
+    }
+    let peak = kib(daemon, "VmHWM");
+    println!("the head had at most {peak} KiB");
+    assert!(peak < KIB_MAX, "the head had {peak} KiB");
+    assert_eq!(machine.daemon(0), daemon);
+    machine.cluster.tutti(&["kill", "--user", &machine.uid(HOSTILE).to_string()]);
+    await_that("all jobs are over", || machine.jobs().is_empty());
+    for (mut front, master, slave) in fronts {
+        // Its terminal hangs up.
+        drop((master, slave));
+        await_that("the front end ends with its terminal", || front.try_wait().expect("ours").is_some());
+    }
 }
 
 /// Submits, changes and kills its own jobs as fast as it is let, until it is told to stop.

@@ -14,7 +14,7 @@ use crate::machine::ASK;
 use crate::memory::{KIB_MAX, kib};
 
 /// Kinds of frames.
-const REPORT: u32 = 18;
+pub const REPORT: u32 = 18;
 const REATTACH: u32 = 13;
 /// Number of the user who is attacked; the next is the one who attacks.
 const HONEST: usize = 0;

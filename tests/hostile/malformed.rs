@@ -1,6 +1,6 @@
 //! Frames that are nearly right, from a seed, at each door that a hostile user reaches: the daemon's
-//! socket, its socket for regions, the starter of another user's job, the user's own starter by PMI,
-//! and the switch threads' port. Nothing dies, grows, or fills the log.
+//! socket, for who asks and for starters, its socket for regions, the starter of another user's job, the
+//! user's own starter by PMI, and the switch threads' port. Nothing dies, grows, or fills the log.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,6 +18,8 @@ use tutti_testkit::Random;
 use tutti_testkit::nearly::frame as nearly;
 
 use crate::Machine;
+use crate::about_others::{come_back, samples};
+use crate::frames::{REPORT, enrol};
 use crate::harness::await_that;
 use crate::machine::ASK;
 use crate::memory::kib;
@@ -30,6 +32,8 @@ const HOSTILE: usize = 1;
 const FRAMES_EACH: u64 = 32;
 /// Lines of PMI for which a job is begun, at most.
 const PMI_LINES_EACH: u64 = 100;
+/// Starters that come back.
+const RETURNS_MAX: u64 = 8;
 /// Memory that the daemon may have more than before: of buffers that it keeps.
 const GROWN_KIB_MAX: u64 = 24 << 10;
 /// Lines of the log that say the same.
@@ -110,6 +114,31 @@ pub fn control(machine: &Machine, user: usize, random: &mut Random, requests: &[
             if random.chance(300) { nearly(random, &[frame]) } else { frame }
         })
     })
+}
+
+/// The daemon's own door, in the place of a starter of the hostile user's: what only starters say, behind an
+/// enrolment, and the return of one.
+fn starter(machine: &Machine, random: &mut Random, count: u64) -> u64 {
+    let samples = samples(1, &[1, 2]);
+    let (mut sent, mut wire) = (0, None::<UnixStream>);
+    for at in 0..count {
+        // The log has a line about each, as long as it has room for lines about the user.
+        if at % (count / RETURNS_MAX).max(1) == 0 {
+            let mut other = machine.connect(HOSTILE);
+            let _ = other.write_all(&come_back(random, 1));
+        }
+        let wire_now = wire.get_or_insert_with(|| enrol(machine, random.below(1 << 40) + 1, 2));
+        let sample = &samples[random.below(samples.len() as u64) as usize];
+        let text = nearly_value(random, sample).to_string();
+        let kind = if random.chance(700) { REPORT } else { random.below(48) as u32 };
+        let frame = Machine::frame(kind, text.as_bytes());
+        let frame = if random.chance(100) { nearly(random, &[frame]) } else { frame };
+        match wire_now.write_all(&frame) {
+            Ok(()) => sent += 1,
+            Err(_) => wire = None,
+        }
+    }
+    sent
 }
 
 /// The daemon's door for regions of other nodes.
@@ -233,6 +262,7 @@ fn send_malformed(name: &str, count: u64) {
     let before = (kib(daemon, "VmRSS"), descriptors(daemon));
     let sent = [
         ("control", control(&machine, HOSTILE, &mut random, &requests, count)),
+        ("starter", starter(&machine, &mut random, count)),
         ("region", regions(&machine, &mut random, count)),
         ("start", start(&machine, &mut random, count)),
         ("switch", switch(&machine, &mut random, count)),
