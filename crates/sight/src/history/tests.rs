@@ -9,6 +9,8 @@ use super::read::{Meant, Span, State};
 use super::*;
 use crate::samples;
 
+mod full_disk;
+
 const BOUNDS: Bounds = Bounds { keep_ms: 30 * 24 * 3600 * 1000, day_bytes: 1 << 20 };
 const ALL: Span = Span { from_ms: 0, until_ms: i64::MAX / 2 };
 /// Begin of the samples, in ms: no part of the first day.
@@ -593,14 +595,15 @@ fn check_begun(folder: &Path, bytes: &[u8], what: &str) {
 
 #[test]
 fn history_survives_databases_that_are_nearly_right() {
-    let folder = Folder::new("history-nearly");
-    let samples = [sample(&folder.0)];
+    let scratch = tutti_testkit::Scratch::in_memory("history-nearly");
+    let folder = scratch.path();
+    let samples = [sample(folder)];
     let first = tutti_testkit::seed();
     // Each is a few files: fewer than of frames that are only read.
     for number in 0..tutti_testkit::nearly::count() / 40 {
         let seed = first.wrapping_add(number);
         let bytes = tutti_testkit::nearly::frame(&mut tutti_testkit::Random::new(seed), &samples);
-        check_begun(&folder.0, &bytes, &format!("TUTTI_TEST_SEED={seed}"));
+        check_begun(folder, &bytes, &format!("TUTTI_TEST_SEED={seed}"));
     }
 }
 
