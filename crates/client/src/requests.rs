@@ -18,6 +18,7 @@ use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Report};
 use tutti_shm::users::is_own_user;
 
 use crate::at;
+use crate::connect::connect_to;
 
 pub use tutti_protocol::batch::Batch;
 pub use tutti_protocol::terms::Terms;
@@ -73,12 +74,12 @@ pub fn is_there() -> bool {
     if at::target().is_some() {
         return true;
     }
-    UnixStream::connect(paths::socket()).is_ok_and(|stream| stranger(&stream).is_none())
+    connect_to(&paths::socket(), QUERY).is_ok_and(|stream| stranger(&stream).is_none())
 }
 
 /// Whether something listens where the daemon of this node would, be it one that is not trusted.
 pub fn is_answered() -> bool {
-    UnixStream::connect(paths::socket()).is_ok()
+    connect_to(&paths::socket(), QUERY).is_ok()
 }
 
 /// Whether a daemon that does not answer has died. One that leaves removes its socket; one that has died
@@ -106,6 +107,12 @@ enum ConnectError {
         paths::SOCKET_VARIABLE
     )]
     NoDaemon { path: PathBuf, error: std::io::Error },
+    /// Daemon that takes no connection, and has as many that wait as there is room for.
+    #[error(
+        "the daemon at {} has taken no connection for {seconds} s; if it is stopped, kill -CONT resumes it",
+        path.display()
+    )]
+    Silent { path: PathBuf, seconds: u64 },
     /// Daemon that is not for us, as a line for the user.
     #[error("{0}")]
     ForeignDaemon(String),
@@ -124,11 +131,14 @@ fn try_stream_of(used: &mut Option<PathBuf>) -> Result<UnixStream, ConnectError>
     let may_be_own = used.is_none() && !paths::is_named();
     let own = || {
         let socket = paths::on_demand().join(paths::SOCKET);
-        let stream = may_be_own.then(|| UnixStream::connect(&socket).ok()).flatten()?;
+        let stream = may_be_own.then(|| connect_to(&socket, QUERY).ok()).flatten()?;
         Some((stream, socket))
     };
-    let found = UnixStream::connect(&path).map(|stream| (stream, path.clone()));
+    let found = connect_to(&path, QUERY).map(|stream| (stream, path.clone()));
     let (found, socket) = found.or_else(|error| own().ok_or(error)).map_err(|error| {
+        if error.kind() == ErrorKind::WouldBlock {
+            return ConnectError::Silent { path: path.clone(), seconds: QUERY.as_secs() };
+        }
         if error.kind() == ErrorKind::PermissionDenied {
             let text = format!("the daemon at {} is another user's: {error}", path.display());
             return ConnectError::ForeignDaemon(text);

@@ -12,11 +12,13 @@
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use tutti_os::slurm;
 
@@ -194,15 +196,24 @@ pub fn socket() -> PathBuf {
 fn is_answered(socket: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
     let is_trusted = |uid: u32| [own, 0].contains(&uid);
-    match UnixStream::connect(socket) {
+    match connect_at_once(socket) {
         Ok(stream) => rustix::net::sockopt::socket_peercred(&stream)
             .is_ok_and(|peer| is_trusted(peer.uid.as_raw()) || is_named()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+        Err(Errno::ACCESS | Errno::AGAIN) => {
             let folder = socket.parent().and_then(|folder| folder.symlink_metadata().ok());
             folder.is_none_or(|folder| is_trusted(folder.uid()))
         }
         Err(_) => false,
     }
+}
+
+/// Connects without a wait; `AGAIN`: whoever listens there has no room now, or is stopped.
+fn connect_at_once(socket: &Path) -> rustix::io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(socket)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let stream = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&stream, &address)?;
+    Ok(stream)
 }
 
 /// The socket on which a daemon hands out its board, beside its own.
@@ -378,4 +389,37 @@ fn libexec(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/tuttid"));
     let prefix = own.parent().and_then(|bin| bin.parent()).map(PathBuf::from).unwrap_or_default();
     prefix.join("libexec/tutti").join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A daemon that is stopped, with as many connections that wait as there is room for.
+    #[test]
+    fn daemon_without_room_for_a_connection_is_there_and_nobody_waits_for_it() {
+        let folder = std::env::temp_dir().join(format!("tutti-paths-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let socket = folder.join(SOCKET);
+        assert!(!is_answered(&socket));
+        let _listener = UnixListener::bind(&socket).unwrap();
+        assert!(is_answered(&socket));
+        let mut waiting = Vec::new();
+        let full = loop {
+            match connect_at_once(&socket) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full, Errno::AGAIN, "after {} connections", waiting.len());
+        let (tell, said) = channel();
+        let at = socket.clone();
+        std::thread::spawn(move || tell.send(is_answered(&at)));
+        assert_eq!(said.recv_timeout(Duration::from_secs(20)), Ok(true));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }
