@@ -32,8 +32,6 @@ const HOSTILE: usize = 1;
 const FRAMES_EACH: u64 = 32;
 /// Lines of PMI for which a job is begun, at most.
 const PMI_LINES_EACH: u64 = 100;
-/// Starters that come back.
-const RETURNS_MAX: u64 = 8;
 /// Memory that the daemon may have more than before: of buffers that it keeps.
 const GROWN_KIB_MAX: u64 = 24 << 10;
 /// Lines of the log that say the same.
@@ -121,9 +119,8 @@ pub fn control(machine: &Machine, user: usize, random: &mut Random, requests: &[
 fn starter(machine: &Machine, random: &mut Random, count: u64) -> u64 {
     let samples = samples(1, &[1, 2]);
     let (mut sent, mut wire) = (0, None::<UnixStream>);
-    for at in 0..count {
-        // The log has a line about each, as long as it has room for lines about the user.
-        if at % (count / RETURNS_MAX).max(1) == 0 {
+    for _ in 0..count {
+        if random.chance(50) {
             let mut other = machine.connect(HOSTILE);
             let _ = other.write_all(&come_back(random, 1));
         }

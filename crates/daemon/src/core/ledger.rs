@@ -9,6 +9,7 @@
 //! | bytes of answers that are not read | [`UNREAD_BYTES_MAX`] | refused |
 //! | bytes of requests a second | [`READ_PER_SECOND`] | reading waits |
 //! | bytes in the log a second | [`LOG_PER_SECOND`] | lines are left out, and counted |
+//! | lines of one kind in an hour, where nobody need cause one | [`SELDOM_MAX`] | the same |
 //! | descriptors | as many as are still free | refused |
 //! | processor time of the main loop | [`queue`]: an equal part of it, and no more than a part of a core | reading waits |
 //!
@@ -37,7 +38,11 @@ pub const LOG_BURST: u64 = 64 << 10;
 /// Descriptors that are kept for the daemon itself and for its owner.
 pub const DESCRIPTORS_RESERVED: u64 = 64;
 
+/// Lines of one kind about a user who does what nobody need do, in an hour.
+pub const SELDOM_MAX: u64 = 8;
+
 const SECOND_NS: u64 = 1_000_000_000;
+const SELDOM_NS: u64 = 3600 * SECOND_NS;
 
 /// Amount a second in the long run, and amount at once.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +88,8 @@ struct Account {
     log: Bucket,
     /// Lines that had no room since the last one that had.
     left_out: u64,
+    /// Lines by their kind that are only said now and then: how many, and since when they are counted.
+    seldom: BTreeMap<&'static str, (u64, u64)>,
 }
 
 impl Account {
@@ -92,6 +99,7 @@ impl Account {
             || self.bytes > 0
             || self.descriptors > 0
             || self.left_out > 0
+            || self.seldom.values().any(|(_, since_ns)| now_ns < since_ns + SELDOM_NS)
             || !self.read.is_paid(now_ns)
             || !self.log.is_paid(now_ns)
     }
@@ -248,6 +256,27 @@ impl Ledger {
         Some(std::mem::take(&mut account.left_out))
     }
 
+    /// The same of a kind of lines that are only said [`SELDOM_MAX`] times an hour.
+    pub fn try_log_seldom(
+        &mut self,
+        now_ns: u64,
+        user: u32,
+        kind: &'static str,
+        bytes: usize,
+    ) -> Option<u64> {
+        let account = self.accounts.entry(user).or_default();
+        let (count, since_ns) = account.seldom.entry(kind).or_insert((0, now_ns));
+        if now_ns >= *since_ns + SELDOM_NS {
+            (*count, *since_ns) = (0, now_ns);
+        }
+        *count += 1;
+        if *count > SELDOM_MAX {
+            account.left_out += 1;
+            return None;
+        }
+        self.try_log(now_ns, user, bytes)
+    }
+
     fn change(&mut self, user: u32, change: impl FnOnce(&mut Account)) {
         if let Some(account) = self.accounts.get_mut(&user) {
             change(account);
@@ -313,6 +342,23 @@ mod tests {
         assert_eq!(lines as u64, LOG_BURST / 100);
         assert_eq!(ledger.try_log(0, 8, 100), Some(0), "another user");
         assert_eq!(ledger.try_log(SECOND_NS, 7, 100), Some(1000 - LOG_BURST / 100));
+    }
+
+    #[test]
+    fn ledger_says_a_seldom_kind_of_lines_a_few_times_an_hour() {
+        let mut ledger = ledger();
+        let said = |ledger: &mut Ledger, now_ns| {
+            (0..1000).filter(|_| ledger.try_log_seldom(now_ns, 7, "unknown", 10).is_some()).count() as u64
+        };
+        assert_eq!((said(&mut ledger, 5), said(&mut ledger, SECOND_NS)), (SELDOM_MAX, 0));
+        assert_eq!(ledger.try_log_seldom(SECOND_NS, 7, "another", 10), Some(2000 - SELDOM_MAX));
+        assert_eq!(ledger.try_log_seldom(SECOND_NS, 8, "unknown", 10), Some(0), "another user");
+        ledger.forget(2 * SECOND_NS);
+        assert_eq!(said(&mut ledger, 3 * SECOND_NS), 0, "it is not forgotten");
+        assert_eq!(said(&mut ledger, 5 + SELDOM_NS), SELDOM_MAX);
+        ledger.try_log(6 + SELDOM_NS, 7, 10);
+        ledger.forget(7 + 9 * SELDOM_NS);
+        assert!(!ledger.accounts.contains_key(&7), "it has nothing here any more");
     }
 
     /// Whatever n users hold, a further one is given half of a part in n + 1, and the owner some always.

@@ -41,13 +41,15 @@ impl Complaints {
         self.put(uid, text, |line| tracing::info!("{line}"));
     }
 
-    fn put(&self, uid: u32, text: &str, mut put: impl FnMut(&str)) {
-        self.quota.log(uid, text, |left_out| {
-            if left_out > 0 {
-                put(&format!("{left_out} lines about user {uid} are left out"));
-            }
-            put(text);
+    /// A line that a user causes who does what nobody need do, of a kind of which a few say all.
+    pub(super) fn warn_seldom(&self, uid: u32, kind: &'static str, text: &str) {
+        self.quota.log_seldom(uid, kind, text, |left_out| {
+            put_with(uid, left_out, text, |line| tracing::warn!("{line}"));
         });
+    }
+
+    fn put(&self, uid: u32, text: &str, put: impl FnMut(&str)) {
+        self.quota.log(uid, text, |left_out| put_with(uid, left_out, text, put));
     }
 
     /// Reads what the starter of a job of `uid` says until it has closed its end. It is `account`'s to answer
@@ -88,6 +90,14 @@ impl Complaints {
         }
         line.end(&mut complain);
     }
+}
+
+/// Puts a line, behind one about those that were left out before.
+fn put_with(uid: u32, left_out: u64, text: &str, mut put: impl FnMut(&str)) {
+    if left_out > 0 {
+        put(&format!("{left_out} lines about user {uid} are left out"));
+    }
+    put(text);
 }
 
 /// The beginning of a line of which the end has not come.

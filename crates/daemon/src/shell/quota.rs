@@ -67,6 +67,15 @@ impl ConnectionQuota {
         }
     }
 
+    /// The same of a kind of lines that are only said now and then.
+    pub(super) fn log_seldom(&self, uid: u32, kind: &'static str, text: &str, put: impl FnOnce(u64)) {
+        let bytes = PREFIX_BYTES + text.len();
+        let room = self.ledger().try_log_seldom(now_ns(), uid, kind, bytes);
+        if let Some(left_out) = room {
+            put(left_out);
+        }
+    }
+
     /// Whether something waits to be written to somebody.
     pub(super) fn has_unread(&self) -> bool {
         self.ledger().has_unread()

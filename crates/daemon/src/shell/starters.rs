@@ -218,7 +218,7 @@ impl Shell {
                     }
                     Ok(_) => format!("job {job} of user {uid} is not known here, it ends"),
                 };
-                self.complaints.warn(account, &line);
+                self.complaints.warn_seldom(account, "a starter that is not known", &line);
                 refused.store(true, Ordering::Relaxed);
                 Starter::unknown(wire).end();
                 None
