@@ -1,4 +1,4 @@
-//! What starters say, nearly right: an enrolled program of a hostile user may say anything in a starter's
+//! Frames of starters that are nearly right: an enrolled program of a hostile user may say anything in one's
 //! place. The core goes on within its bounds, and the jobs of another user stay as they are. And the records
 //! of starters that a daemon finds in files.
 
@@ -143,7 +143,7 @@ fn nearly_value(random: &mut Random, value: &Value) -> Value {
     }
 }
 
-/// None: its kind is none.
+/// Decodes a sample; none: its kind is none.
 fn frame(bytes: &[u8]) -> Option<(Kind, u32, Vec<u8>)> {
     let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let (number, payload) = (word(4)?, bytes.get(8..)?);

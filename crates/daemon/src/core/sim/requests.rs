@@ -34,7 +34,7 @@ pub(super) struct Alone {
     pub(super) scheduling: Option<Scheduling>,
     /// Jobs whose starters are here, in the order in which they have begun.
     pub(super) started: Vec<JobId>,
-    /// What is kept of each for the next daemon.
+    /// Records of them, as they are kept for the next daemon.
     pub(super) records: BTreeMap<JobId, StarterRecord>,
 }
 

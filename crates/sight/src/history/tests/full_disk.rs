@@ -26,7 +26,7 @@ impl Drop for Small {
     }
 }
 
-/// Others fill the disk to the last byte, under the database, its log and the memory that they share.
+/// Disk that others fill to the last byte, under the database, its log and the memory that they share.
 #[test]
 fn history_on_a_full_disk_goes_on_when_there_is_room() {
     let Some(small) = Small::new("history-full-disk") else {
