@@ -9,16 +9,19 @@
 //!
 //! Root, and whoever PAM's configuration exempts before, may always come.
 
-use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, getppid};
+use tutti_client::connect::connect_to;
 use tutti_os::cgroup::PartOfUser;
 use tutti_protocol::paths;
 
 /// Variables of `pam_exec`.
 const USER: &str = "PAM_USER";
 const STEP: &str = "PAM_TYPE";
+/// A daemon that has no room for a connection is awaited for so long: a login waits.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// PAM's modules have no search path.
 const GETENT: &str = "/usr/bin/getent";
 
@@ -69,7 +72,7 @@ fn uid_of(user: &str) -> Option<u32> {
 fn daemon_of_root() -> Result<Pid, String> {
     let socket = paths::of_root();
     let none = |why: String| format!("no daemon of root answers at {}: {why}", socket.display());
-    let stream = UnixStream::connect(&socket).map_err(|error| none(error.to_string()))?;
+    let stream = connect_to(&socket, PATIENCE).map_err(|error| none(error.to_string()))?;
     let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|error| none(error.to_string()))?;
     if !peer.uid.is_root() {
         return Err(none(format!("the one there is user {}'s", peer.uid.as_raw())));

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::PipeFlags;
+use tutti_client::connect::connect_to;
 use tutti_os::netns::{NAMESPACES_MAX, Namespaces};
 use tutti_os::stderr::escape_control;
 use tutti_protocol::config::{Config, settings};
@@ -449,9 +450,16 @@ fn jobs_here() -> Vec<Left> {
     here.filter_map(|(job, pid)| Some(Left { job, pid, began: began(pid)? })).collect()
 }
 
+/// Time for the question whether somebody listens.
+const PROBE: Duration = Duration::from_millis(1);
+
 fn is_answered(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending == "sock")
-        && std::os::unix::net::UnixStream::connect(file).is_ok()
+        && match connect_to(file, PROBE) {
+            Ok(_) => true,
+            // One that is stopped, and has no room for more connections.
+            Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+        }
 }
 
 /// Whether a daemon of this user lives that has had the socket beside this file.

@@ -4,20 +4,31 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-/// Connects within a limit.
+/// The least time that is a limit: the kernel takes none for a wait without end.
+const LEAST: Duration = Duration::from_millis(1);
+
+/// Connects within a limit, whatever signals this process gets meanwhile.
 ///
 /// # Errors
 /// `WouldBlock`: there was no room for so long. Else as `connect(2)`.
-pub(crate) fn connect_to(path: &Path, limit: Duration) -> io::Result<UnixStream> {
+pub fn connect_to(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    set_socket_timeout(&stream, Timeout::Send, Some(limit))?;
-    connect(&stream, &address)?;
+    let until = Instant::now() + limit;
+    loop {
+        let rest = until.saturating_duration_since(Instant::now());
+        set_socket_timeout(&stream, Timeout::Send, Some(rest.max(LEAST)))?;
+        match connect(&stream, &address) {
+            Err(Errno::INTR) if Instant::now() < until => {}
+            connected => break connected?,
+        }
+    }
     set_socket_timeout(&stream, Timeout::Send, None)?;
     Ok(stream.into())
 }
@@ -30,10 +41,10 @@ mod tests {
 
     #[test]
     fn connection_to_a_daemon_without_room_is_awaited_for_the_limit_alone() {
-        let folder = std::env::temp_dir().join(format!("tutti-connect-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("socket");
+        let folder = tutti_testkit::Scratch::new("connect");
+        let path = folder.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 1).unwrap();
         let limit = Duration::from_millis(50);
         let mut waiting = Vec::new();
         let full = loop {
@@ -48,6 +59,5 @@ mod tests {
         let stream = connect_to(&path, Duration::from_secs(20)).unwrap();
         assert_eq!(stream.write_timeout().unwrap(), None);
         drop(accepted.join().unwrap());
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

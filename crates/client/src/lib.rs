@@ -4,7 +4,7 @@
 
 pub mod at;
 pub mod configured;
-mod connect;
+pub mod connect;
 pub mod filter;
 pub mod follow;
 pub mod gather;

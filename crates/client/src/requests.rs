@@ -5,7 +5,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -69,17 +69,24 @@ pub fn connect() -> Result<OwnedFd, String> {
     stream().map(OwnedFd::from)
 }
 
-/// A daemon answers here.
+/// Time for the question whether a daemon is there: the request itself waits.
+const PROBE: Duration = Duration::from_millis(1);
+
+/// A daemon is here, be it one that is stopped and has no room for more connections.
 pub fn is_there() -> bool {
-    if at::target().is_some() {
-        return true;
-    }
-    connect_to(&paths::socket(), QUERY).is_ok_and(|stream| stranger(&stream).is_none())
+    at::target().is_some() || is_there_at(&paths::socket(), |stream| stranger(stream).is_none())
 }
 
 /// Whether something listens where the daemon of this node would, be it one that is not trusted.
 pub fn is_answered() -> bool {
-    connect_to(&paths::socket(), QUERY).is_ok()
+    is_there_at(&paths::socket(), |_| true)
+}
+
+fn is_there_at(socket: &Path, is_one: impl Fn(&UnixStream) -> bool) -> bool {
+    match connect_to(socket, PROBE) {
+        Ok(stream) => is_one(&stream),
+        Err(error) => error.kind() == ErrorKind::WouldBlock,
+    }
 }
 
 /// Whether a daemon that does not answer has died. One that leaves removes its socket; one that has died
@@ -135,7 +142,10 @@ fn try_stream_of(used: &mut Option<PathBuf>) -> Result<UnixStream, ConnectError>
         Some((stream, socket))
     };
     let found = connect_to(&path, QUERY).map(|stream| (stream, path.clone()));
-    let (found, socket) = found.or_else(|error| own().ok_or(error)).map_err(|error| {
+    // Another daemon does not know the jobs of one that is stopped.
+    let is_stopped = |error: &std::io::Error| error.kind() == ErrorKind::WouldBlock;
+    let other = |error| if is_stopped(&error) { Err(error) } else { own().ok_or(error) };
+    let (found, socket) = found.or_else(other).map_err(|error| {
         if error.kind() == ErrorKind::WouldBlock {
             return ConnectError::Silent { path: path.clone(), seconds: QUERY.as_secs() };
         }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tutti_client::at;
+use tutti_client::connect::connect_to;
 use tutti_protocol::paths;
 use tutti_protocol::wire::{HEAD_BYTES, Kind, Report};
 
@@ -24,6 +25,9 @@ use crate::link::{Link, State};
 const GIVE_UP: Duration = Duration::from_secs(60);
 /// Between two tries, at first and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// A daemon that has no room for a connection is awaited for so long at each try: the job has other things to
+/// do.
+const PATIENCE: Duration = Duration::from_millis(1);
 /// A daemon that is back by then has not been missed: its user is told nothing.
 const UNSAID: Duration = Duration::from_secs(3);
 /// Reports that are remembered.
@@ -154,7 +158,7 @@ impl Comeback {
             Place::Socket(path, uid) => {
                 // The daemon may see its socket by another path than we do.
                 let stream =
-                    UnixStream::connect(path).or_else(|_| UnixStream::connect(paths::socket())).ok()?;
+                    connect_to(path, PATIENCE).or_else(|_| connect_to(&paths::socket(), PATIENCE)).ok()?;
                 let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
                 (peer.uid.as_raw() == *uid).then(|| stream.into())
             }

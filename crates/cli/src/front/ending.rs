@@ -47,7 +47,8 @@ impl Front {
         }
     }
 
-    /// Time between TERM and KILL at the limit of the job; none: no TERM. `--time` gives some, `--timeout` none.
+    /// Time between TERM and KILL at the limit of the job; none: no TERM. `--time` gives some, `--timeout`
+    /// none.
     pub(super) fn grace_at_limit(&self) -> Option<Duration> {
         let time = self.options.batch.time_ms.map(Duration::from_millis);
         let is_by_time = time.is_some() && time == self.options.timeout;
