@@ -162,14 +162,20 @@ pub fn of_allocation_on(node: &str) -> Option<PathBuf> {
     Some(folder().join(name))
 }
 
-/// Folders of daemons of other allocations that have left them behind: they were killed.
+/// Folders of daemons of other allocations that have left them behind: they were killed. In the own one,
+/// which may have several nodes on this machine, daemons begin anew beside the files of those that were
+/// killed.
 pub fn left_allocations(own: &Path) -> Vec<PathBuf> {
+    let of_job = |path: &Path| {
+        let name = path.file_name()?.to_string_lossy().into_owned();
+        name.starts_with(OF_ALLOCATION).then(|| name.split('.').next().unwrap_or_default().to_owned())
+    };
     let inside = std::fs::read_dir(folder()).into_iter().flatten().flatten();
     let is_left = |path: &PathBuf| {
         let lock = || File::open(path.join(SOCKET).with_extension("sock.lock"));
-        path != own
-            && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OF_ALLOCATION))
-            && lock().is_ok_and(|lock| lock.try_lock().is_ok())
+        let is_of_other = of_job(path).is_some_and(|job| Some(job) != of_job(own));
+        // A daemon that begins has made its lock, and may not have taken it: its socket comes later.
+        is_of_other && path.join(SOCKET).exists() && lock().is_ok_and(|lock| lock.try_lock().is_ok())
     };
     inside.map(|entry| entry.path()).filter(is_left).collect()
 }
@@ -402,11 +408,11 @@ mod tests {
     /// A daemon that is stopped, with as many connections that wait as there is room for.
     #[test]
     fn daemon_without_room_for_a_connection_is_there_and_nobody_waits_for_it() {
-        let folder = std::env::temp_dir().join(format!("tutti-paths-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let socket = folder.join(SOCKET);
+        let folder = tutti_testkit::Scratch::new("paths");
+        let socket = folder.path().join(SOCKET);
         assert!(!is_answered(&socket));
-        let _listener = UnixListener::bind(&socket).unwrap();
+        let listener = UnixListener::bind(&socket).unwrap();
+        rustix::net::listen(&listener, 1).unwrap();
         assert!(is_answered(&socket));
         let mut waiting = Vec::new();
         let full = loop {
@@ -420,6 +426,5 @@ mod tests {
         let at = socket.clone();
         std::thread::spawn(move || tell.send(is_answered(&at)));
         assert_eq!(said.recv_timeout(Duration::from_secs(20)), Ok(true));
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

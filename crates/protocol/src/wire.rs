@@ -93,8 +93,8 @@ pub const SPARE_FILTERS: u32 = 1;
 /// Bit beside the number of a signal: the processes of the ranks get it, and nothing that they have started.
 pub const SIGNAL_ALONE: u32 = 1 << 16;
 
-/// Defines the kinds, and the list of them for decoding: one that is not in the list would be taken for one of
-/// a later release.
+/// Defines the kinds, and the list of them for decoding: one that is not in the list would be taken for one
+/// of a later release.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $number:literal,)*) => {
         /// Kinds of frames.
