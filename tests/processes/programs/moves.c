@@ -544,6 +544,12 @@ static void refused(char *program) {
     expect_refusal(TUTTI_ERR_BUSY, "rank 0 moves and has a persistent request");
     if (rank == 0)
         MPI_Request_free(&request);
+    MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    if (rank == 0)
+        MPI_Request_free(&request);
+    expect_refusal(TUTTI_ERR_BUSY, "has a persistent collective operation (MPI_Request_free)");
+    if (rank != 0)
+        MPI_Request_free(&request);
     if (rank == 1) {
         MPI_Recv_init(&number, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, &request);
         MPI_Start(&request);

@@ -192,6 +192,7 @@ pub unsafe fn prepare_collecting(
         schedule.function = Some(function);
         Ok([Part::Pending(call.launch(schedule)), NOTHING])
     });
+    call.keep_collective(index);
     // SAFETY: our contract; it is not null.
     unsafe { request.write(MPI_Request(call.engine().requests.handle(index))) };
     Ok(())

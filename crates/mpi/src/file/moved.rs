@@ -192,7 +192,8 @@ pub(crate) fn held(call: &impl HasFiles, places: &[u32]) -> Vec<HeldFile> {
         comm: file.comm,
         errhandler: match errhandler::is_predefined(file.errhandler) {
             true => file.errhandler,
-            false => errhandler::default_of_files(),
+            // A handler of the user's on MPI_FILE_NULL is of the process that has left.
+            false => MPI_ERRORS_RETURN,
         },
         hints: file.hints.encode(),
         view: HeldView {

@@ -45,13 +45,17 @@ fn of_communicator(comm: &Comm) -> String {
 }
 
 fn of_requests(process: &Process, is_mover: bool) -> Option<&'static str> {
-    let Process { engine, files, .. } = process;
+    let Process { engine, files, persistents, .. } = process;
     // Those of schedules and partitions end with the request that the program has, or that a file has.
     let own = engine
         .requests
         .iter()
         .filter(|(index, request)| request.when_done != WhenDone::Advance && !files.is_server(*index));
-    own.map(|(index, request)| of_request(engine, index, request, is_mover)).find_map(|found| found)
+    let of_one = |(index, request): (u32, &Request)| match persistents.is_collective(index) {
+        true => Some("has a persistent collective operation (MPI_Request_free)"),
+        false => of_request(engine, index, request, is_mover),
+    };
+    own.map(of_one).find_map(|found| found)
 }
 
 fn of_request(engine: &Engine, index: u32, request: &Request, is_mover: bool) -> Option<&'static str> {

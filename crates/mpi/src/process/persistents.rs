@@ -1,7 +1,7 @@
 //! How the persistent requests of a process start (MPI 3.9): by functions that get the process, also those of
 //! collective operations.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::Guard;
@@ -23,6 +23,8 @@ pub struct Persistents {
     starts: Vec<Option<Rc<Start>>>,
     /// By the index of the request; none of one that names no ranks by itself.
     renews: HashMap<u32, Box<Renew>>,
+    /// Indices of those of collective operations.
+    collectives: HashSet<u32>,
     /// Number of the next partition that this process sends ([`crate::partitioned`]).
     next_partition: u32,
 }
@@ -58,6 +60,11 @@ impl Persistents {
 }
 
 impl Persistents {
+    /// Whether a persistent request is of a collective operation.
+    pub(crate) fn is_collective(&self, index: u32) -> bool {
+        self.collectives.contains(&index)
+    }
+
     /// Other processes have places of some ranks from now on ([`crate::moving`]).
     pub(crate) fn renumber(&self, number_now: impl Fn(u32) -> u32) {
         self.renews.values().for_each(|renew| renew(&number_now));
@@ -75,6 +82,10 @@ impl HasPersistents for Guard {
         self.persistents.renews.insert(index, Box::new(renew));
     }
 
+    fn keep_collective(&mut self, index: u32) {
+        self.persistents.collectives.insert(index);
+    }
+
     fn start_parts(&mut self, index: u32) -> Result<[Part; 2]> {
         let start = self.persistents.starts[index as usize].clone();
         start.expect("a persistent request can be started")(self)
@@ -89,5 +100,6 @@ impl HasPersistents for Guard {
             *start = None;
         }
         self.persistents.renews.remove(&index);
+        self.persistents.collectives.remove(&index);
     }
 }

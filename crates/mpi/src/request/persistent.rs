@@ -12,6 +12,9 @@ pub trait HasPersistents {
     /// have their places now.
     fn keep_renewal(&mut self, index: u32, renew: impl Fn(&dyn Fn(u32) -> u32) + 'static);
 
+    /// Notes that a persistent request is of a collective operation: it names all ranks of its communicator.
+    fn keep_collective(&mut self, index: u32);
+
     /// Starts the operation of a persistent request: the part that gives the status, then one more.
     ///
     /// # Errors
