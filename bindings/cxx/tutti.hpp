@@ -1199,13 +1199,15 @@ template <class T> class sync_var {
         // Who waits finds no value: those that peek have a copy, up to the first that takes it.
         while (detail::ready *first = waiting_.first()) {
             entry &to = static_cast<entry &>(*first);
+            const bool takes = to.wants == wish::take;
+            // A copy may throw: who waits goes on waiting then.
+            if (takes)
+                to.value.emplace(std::move(value));
+            else
+                to.value.emplace(value);
             to.unlink();
             to.push_to(detail::own.list);
-            if (to.wants == wish::take) {
-                to.value.emplace(std::move(value));
-                return;
-            }
-            to.value.emplace(value);
+            if (takes) return;
         }
         values_.push_back(std::move(value));
     }
@@ -1335,15 +1337,15 @@ template <class T> class fifo {
     void move_in(entry &from)
     {
         detail::expect_no_quick("fifo::put");
-        from.is_done = true;
         if (taking_.first() == nullptr) {
             values_.push_back(std::move(*from.value));
+            from.is_done = true;
             return;
         }
         // Who waits to take finds no value.
         entry &first = static_cast<entry &>(*taking_.first());
         first.value.emplace(std::move(*from.value));
-        first.is_done = true;
+        from.is_done = first.is_done = true;
         wake(first);
     }
     void move_out(entry &to)
