@@ -212,13 +212,20 @@ impl Shell {
                 Some(Event::Reattach(job, back.clone()))
             }
             None => {
-                let line = match met {
+                let line = match &met {
                     Err(stranger) => {
                         format!("the starter of job {job} is refused, and the job ends: {stranger}")
                     }
                     Ok(_) => format!("job {job} of user {uid} is not known here, it ends"),
                 };
-                self.complaints.warn_seldom(account, "a starter that is not known", &line);
+                // The end of a job that is ours is always said; anybody may name jobs that are none.
+                if met.is_err()
+                    && self.starters.get_mut(&job).is_some_and(|starter| starter.is_it(pid, back.token))
+                {
+                    self.complaints.warn(account, &line);
+                } else {
+                    self.complaints.warn_seldom(account, "a starter that is not known", &line);
+                }
                 refused.store(true, Ordering::Relaxed);
                 Starter::unknown(wire).end();
                 None
