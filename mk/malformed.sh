@@ -16,9 +16,11 @@ trap 'rm -f "$log" "$log".*' EXIT
 one_test() {
     local out start=$EPOCHREALTIME end status=0 result=ok
     out=$(mktemp "$log.XXXXXX")
-    (cd "$1" && CARGO_MANIFEST_DIR=$1 setsid timeout --kill-after=5 "$budget_s" "$2" --exact "$3" --nocapture) >"$out" 2>&1 </dev/null || status=$?
+    (cd "$1" && CARGO_MANIFEST_DIR=$1 timeout --foreground --kill-after=5 "$budget_s" "$2" --exact "$3" --nocapture) >"$out" 2>&1 </dev/null || status=$?
     end=$EPOCHREALTIME
     if [ $status != 0 ]; then
+        # What a killed test has left in memory; those that run have names with their own numbers.
+        for folder in /dev/shm/tutti-*-[0-9]*; do [ -d "/proc/${folder##*-}" ] || rm -rf "$folder"; done
         result=FAILED
         [ $status != 124 ] || result="OVER ITS BUDGET of $budget_s s"
         tail -c 100000 "$out"
@@ -36,7 +38,8 @@ while read -r line; do
     program=$(sed -E 's/.*"executable":"([^"]*)".*/\1/' <<<"$line")
     # Tests of the whole system have doors of their own: `make soak-hostile`.
     case $folder in */tests | */bench) continue ;; esac
-    "$program" --list --format terse nearly_right 2>/dev/null | sed -n 's/: test$//p' | while read -r name; do
+    listed=$("$program" --list --format terse nearly_right 2>&1) || { echo "malformed: $program cannot list its tests: $listed" >&2; exit 1; }
+    sed -n 's/: test$//p' <<<"$listed" | while read -r name; do
         printf '%s\n%s\n%s\n' "$folder" "$program" "$name"
     done
 done < <(grep '"reason":"compiler-artifact"' "$log" | grep '"test":true}' | grep '"executable":"') >"$log.tests"

@@ -53,8 +53,7 @@ fn sigterm_ignored_is_followed_by_kill() {
     assert_eq!(code, 130, "{stderr}");
 }
 
-/// Longer than ranks have without the option; and what ends no job ends it never here.
-/// As in the cluster: without `--kill-after` too.
+/// Ranks get TERM and time as in the cluster, without `--kill-after` too.
 #[test]
 fn time_limit_gives_ranks_time_to_clean_up() {
     let quick = "trap 'echo cleaned; exit 0' TERM; while :; do sleep 0.05; done";
@@ -64,6 +63,7 @@ fn time_limit_gives_ranks_time_to_clean_up() {
     assert!(ran.stderr.contains("did not finish within 5 seconds"), "{ran}");
 }
 
+/// Longer than ranks have without the option; and what ends no job ends it never here.
 #[test]
 fn kill_after_gives_ranks_time_to_clean_up() {
     let slow = "trap 'sleep 2; echo cleaned; exit 0' TERM; echo here; while :; do sleep 0.05; done";

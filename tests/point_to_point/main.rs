@@ -94,7 +94,8 @@ fn test_in_a_loop_hands_the_core_to_other_programs_there() {
     assert!(ran.stdout.contains("testing_beside_others: ok"), "{ran}");
 }
 
-/// What a receive that came first needs may have gone when its message comes: that ends the job, with a line.
+/// A receive that came first may have lost what it needs when its message comes: that ends the job, with a
+/// line.
 fn message_to_what_has_gone_ends_the_job(what: &str, said: &[&str]) {
     let scratch = Scratch::new(&format!("receive-first-{what}"));
     let compiled = compile("tests/point_to_point/programs/receive_first.c", scratch.path());

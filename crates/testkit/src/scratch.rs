@@ -33,7 +33,8 @@ impl Scratch {
         std::fs::create_dir_all(tmp)?;
         let path = tmp.canonicalize()?.join(format!("{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path)?;
+        // Not where somebody has made it first.
+        std::fs::create_dir(&path)?;
         Ok(Self(path))
     }
 
