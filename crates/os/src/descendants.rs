@@ -151,8 +151,8 @@ pub fn name(pid: Pid) -> String {
     format!("{} (pid {pid})", escape_control(name.trim_end()))
 }
 
-/// The same of one that does not die: with the letter of its state, and the function of the kernel in which it
-/// waits, where the kernel tells that.
+/// Name of a process that does not die: with the letter of its state, and the function of the kernel in which
+/// it waits, where the kernel tells that.
 pub fn name_with_state(pid: Pid) -> String {
     let state = Stat::of(pid).map_or('?', |stat| char::from(stat.state));
     let place = std::fs::read_to_string(format!("/proc/{}/wchan", pid.as_raw_nonzero())).unwrap_or_default();
@@ -231,7 +231,8 @@ mod tests {
     fn process_is_named_with_its_state_and_its_place_in_the_kernel() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
-        while Stat::of(pid).is_none_or(|stat| stat.state != b'S') {
+        let is_asleep = || Stat::of(pid).is_some_and(|stat| stat.state == b'S');
+        while !(name(pid).starts_with("sleep ") && is_asleep()) {
             std::thread::yield_now();
         }
         let known = format!("sleep (pid {}) in state S", child.id());

@@ -231,7 +231,7 @@ impl NodeSwitch {
         self.mark_row();
         self.bind_moved();
         self.handle_early_orders(job);
-        if arrival == Arrival::Frozen && !self.jobs[at].standing.is_in_row() {
+        if arrival == Arrival::Frozen && !self.jobs[at].place.is_in_row() {
             self.settle_frozen(now_ns, at);
         }
         self.apply(now_ns);
@@ -440,7 +440,7 @@ impl NodeSwitch {
     #[must_use]
     pub fn may_assume_frozen(&self, job: JobId) -> bool {
         let Some(local) = self.find(job).map(|at| &self.jobs[at]) else { return false };
-        let comes = |other: &Local| other.standing.is_in_row() && !other.slots.is_disjoint(&local.slots);
+        let comes = |other: &Local| other.place.is_in_row() && !other.slots.is_disjoint(&local.slots);
         self.may_exempt(job) && self.jobs.iter().any(comes)
     }
 

@@ -363,7 +363,7 @@ fn field(asked: &Asked, name: &str, job: &Job, part: &Part<'_>, waiting: &[u32],
             job.row.limit_ms.map_or_else(|| "UNLIMITED".into(), |ms| forms::long_time(ms / 1000))
         }
         "TimelimitRaw" if is_job => {
-            job.row.limit_ms.map_or_else(|| "UNLIMITED".into(), |ms| (ms / 60_000).to_string())
+            job.row.limit_ms.map_or_else(|| "UNLIMITED".into(), |ms| ms.div_ceil(60_000).to_string())
         }
         "WorkDir" if is_job => job.asked.folder().to_owned(),
         "AllocCPUS" | "NCPUS" if state == State::Pending && name == "AllocCPUS" => "0".into(),

@@ -48,10 +48,8 @@ pub struct Parts {
     pub peers: Option<(OwnedFd, Peers)>,
     /// The process that serves regions for other jobs, once a rank has published one.
     pub regions: Option<Regions>,
-    /// Ranks that have left, which are answered for.
-    pub exited: Exited,
-    /// What stands in for ranks that stand still.
-    pub stand_ins: StandIns,
+    /// Ranks for which the starter answers.
+    pub silent: Silent,
     /// Where a child reports that it could not become the program; closed when all have.
     pub failures: Option<OwnedFd>,
     /// Pids of ranks whose numbers have been given to others since the front end was told.
@@ -68,4 +66,13 @@ pub struct Parts {
     pub keeper: Option<Keeper>,
     /// Names of programs by rank, for messages.
     pub names: Vec<String>,
+}
+
+/// Ranks that do not answer other nodes by themselves.
+#[derive(Debug, Default)]
+pub struct Silent {
+    /// Ranks that have left.
+    pub exited: Exited,
+    /// Ranks that stand still.
+    pub stopped: StandIns,
 }

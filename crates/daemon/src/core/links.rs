@@ -9,9 +9,9 @@
 //! Each side says Alive on a link every [`Config::alive_ms`], and at once when the
 //! other has said it and its own is nearly due: so both wake up once. The link to who is not heard of for
 //! `lost_ms` is closed. A child whose link is closed or breaks has half that time to come back, one that the
-//! list hangs here and that has no link yet all of it; then it is lost: it is reported to the controller, which
-//! takes it out of the list. A parent is dialled again. A node that finds itself lost in the list asks the
-//! controller anew.
+//! list hangs here and that has no link yet all of it; then it is lost: it is reported to the controller,
+//! which takes it out of the list. A parent is dialled again. A node that finds itself lost in the list asks
+//! the controller anew.
 //!
 //! Alive says also how long ago the controller was heard of: so a node whose parent lives knows when the
 //! controller does not. Its jobs on several nodes end [`Config::keep_ms`] after the

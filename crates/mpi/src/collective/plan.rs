@@ -1,9 +1,9 @@
 //! From work to a schedule of messages: the choice of the algorithm, and the pieces that all algorithms use.
 //!
-//! Messages are the way of communicators on several nodes, of operations that do not wait, and of whatever the
-//! memory of a node is no way for. Most operations go directly: every process sends to every other what that
-//! one needs, receives posted first. That moves no byte twice, takes one or two steps, and lets reductions go
-//! in the order of ranks.
+//! Messages are the way of communicators on several nodes, of operations that do not wait, and of whatever
+//! the memory of a node is no way for. Most operations go directly: every process sends to every other what
+//! that one needs, receives posted first. That moves no byte twice, takes one or two steps, and lets
+//! reductions go in the order of ranks.
 
 use tutti_datatype::Buffer;
 

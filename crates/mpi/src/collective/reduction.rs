@@ -1,6 +1,6 @@
-//! Reductions of much data, scans, and those whose result stays in parts. Each process reduces one part of the elements: it receives that part of every
-//! other's contribution and combines them in the order of ranks, so the result is the same on all ranks,
-//! whatever the operation.
+//! Reductions of much data, scans, and those whose result stays in parts. Each process reduces one part of
+//! the elements: it receives that part of every other's contribution and combines them in the order of ranks,
+//! so the result is the same on all ranks, whatever the operation.
 
 use std::rc::Rc;
 

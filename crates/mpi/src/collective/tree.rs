@@ -77,10 +77,10 @@ pub(super) fn reduce(plan: &mut Plan, reduction: &Reduction, root: usize) {
     }
 }
 
-/// Every process has the whole result: in each round it exchanges that of its group of neighbouring ranks with
-/// the neighbouring group. Operands meet in the order of ranks, and in the same groups at all, so all have the
-/// same result. Where the ranks are no power of two the first ones go in pairs, of which the lower rank stands
-/// for both.
+/// Every process has the whole result: in each round it exchanges that of its group of neighbouring ranks
+/// with the neighbouring group. Operands meet in the order of ranks, and in the same groups at all, so all
+/// have the same result. Where the ranks are no power of two the first ones go in pairs, of which the lower
+/// rank stands for both.
 pub(super) fn allreduce(plan: &mut Plan, reduction: &Reduction) {
     let reducer = Rc::new(reduction.reducer.clone());
     let (me, size, count) = (plan.me, plan.size(), reduction.count);

@@ -37,8 +37,8 @@ impl NodeSwitch {
         for at in 0..self.jobs.len() {
             let plan = self.plans.iter().find(|plan| plan.version == switch.version);
             let local = &mut self.jobs[at];
-            let in_row = plan.map_or(local.standing.is_in_row(), |plan| plan.holds(switch.row, local.job));
-            let has_left = local.standing.change_row(in_row, switch.generation, skipped);
+            let in_row = plan.map_or(local.place.is_in_row(), |plan| plan.holds(switch.row, local.job));
+            let has_left = local.place.change_row(in_row, switch.generation, skipped);
             if has_left && local.is_frozen() {
                 self.report_frozen(at);
             }
@@ -68,7 +68,7 @@ impl NodeSwitch {
         let Some(done) = self.done else { return };
         let Some(plan) = self.plans.iter().find(|plan| plan.version == done.version) else { return };
         for local in &mut self.jobs {
-            local.standing.set_in_row(plan.holds(done.row, local.job));
+            local.place.set_in_row(plan.holds(done.row, local.job));
         }
     }
 
@@ -105,8 +105,8 @@ impl NodeSwitch {
         match self.alone {
             // Strict: who runs although nobody has said RUN ran while the node was alone, or its daemon away.
             None => {
-                let standing = &local.standing;
-                standing.is_in_row() && (self.mode() == Mode::Overlapped || standing.may_run())
+                let place = &local.place;
+                place.is_in_row() && (self.mode() == Mode::Overlapped || place.may_run())
             }
             Some((_, turn)) => self.has_turn(at, turn),
         }
@@ -126,7 +126,7 @@ impl NodeSwitch {
         neighbours.all(|other| {
             let neighbour = &self.jobs[other];
             // A job and its steps have the same slots, and run at once.
-            let is_mate = local.standing.is_in_row() && neighbour.standing.is_in_row() && self.wanted(other);
+            let is_mate = local.place.is_in_row() && neighbour.place.is_in_row() && self.wanted(other);
             is_mate || neighbour.is_frozen() || !strict && neighbour.freezing_since_ns().is_some()
         })
     }

@@ -71,7 +71,7 @@ impl NodeSwitch {
         match *order {
             Order::Save(_, generation) => local.channels.order_save(generation),
             Order::Restore(_, generation) => local.channels.order_restore(generation),
-            Order::Run(_, generation) => local.standing.order_run(generation),
+            Order::Run(_, generation) => local.place.order_run(generation),
             Order::Kill(_) => {
                 if local.kill() {
                     self.actions.push_back(Action::Kill(job));
@@ -89,7 +89,7 @@ impl NodeSwitch {
             self.handle_job_order(job, &order);
         }
         if let Some(local) = self.find_mut(job) {
-            local.standing.enter_with_run();
+            local.place.enter_with_run();
         }
     }
 

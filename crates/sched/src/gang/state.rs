@@ -13,13 +13,13 @@ pub(super) struct Local {
     /// Whether this is the job's only node.
     only_here: bool,
     body: Body,
-    /// Its place in the row in force.
-    pub(super) standing: Standing,
+    /// Place in the rows.
+    pub(super) place: RowPlace,
     suspended: bool,
     /// The number of the last suspend or resume.
     serial: u64,
     dying: bool,
-    /// Its channels in a strict switch.
+    /// Channels in a strict switch.
     pub(super) channels: Channels,
     sleep: Sleep,
     /// Whether the job counts as frozen since it sleeps: nothing keeps it from waking up.
@@ -36,7 +36,7 @@ pub(super) struct Local {
 
 /// Place of a job in the rows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Standing {
+pub(super) struct RowPlace {
     /// Whether the job stands in the row in force, and whether it stood in the one before.
     in_row: bool,
     was_in_row: bool,
@@ -46,9 +46,9 @@ pub(super) struct Standing {
     run: Option<Generation>,
 }
 
-impl Standing {
+impl RowPlace {
     fn new(entered: Generation) -> Self {
-        Standing { in_row: false, was_in_row: false, entered, run: None }
+        RowPlace { in_row: false, was_in_row: false, entered, run: None }
     }
 
     /// Whether the job stands in the row in force.
@@ -122,7 +122,7 @@ impl Local {
             slots,
             only_here,
             body,
-            standing: Standing::new(entered),
+            place: RowPlace::new(entered),
             suspended: false,
             serial: 0,
             dying: false,

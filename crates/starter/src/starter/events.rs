@@ -41,7 +41,7 @@ impl Starter {
         }
         add(Source::Signals, self.signals.descriptor(), PollFlags::IN);
         parts.regions.iter().for_each(|regions| add(Source::Regions, regions.control(), PollFlags::IN));
-        for (rank, socket) in parts.stand_ins.sockets() {
+        for (rank, socket) in parts.silent.stopped.sockets() {
             add(Source::StandIn(rank), socket, PollFlags::IN);
         }
         let notices = self.origin.iter().filter_map(MountedOrigin::notices);
@@ -87,7 +87,7 @@ impl Starter {
         for descriptor in parts.inputs.writable() {
             add(Source::Input, descriptor, PollFlags::OUT);
         }
-        for (rank, socket) in parts.exited.sockets() {
+        for (rank, socket) in parts.silent.exited.sockets() {
             add(Source::Exited(rank), socket, PollFlags::IN);
         }
         for (rank, socket) in self.context.iter().flat_map(NetworkContext::sockets) {
@@ -145,9 +145,9 @@ impl Starter {
             // Clients see that all is gone; a rank that publishes anew starts another one.
             Source::Regions => self.parts.regions = None,
             Source::StandIn(rank) => {
-                let Parts { stand_ins, segment, peers, .. } = &mut self.parts;
+                let Parts { silent, segment, peers, .. } = &mut self.parts;
                 if let (Some(segment), Some((_, peers))) = (segment, peers) {
-                    stand_ins.handle_readable(rank, segment, peers.key());
+                    silent.stopped.handle_readable(rank, segment, peers.key());
                 }
             }
             Source::Origin => {
@@ -181,7 +181,7 @@ impl Starter {
                 self.parts.streams.handle_readable(index, now_ns());
             }
             Source::Frozen(rank) => self.handle_frozen_socket(rank),
-            Source::Exited(rank) => self.parts.exited.handle_readable(rank),
+            Source::Exited(rank) => self.parts.silent.exited.handle_readable(rank),
             Source::Input => self.parts.inputs.handle_writable(),
             Source::Rank(_) | Source::Inner(_) => {}
         }
@@ -306,7 +306,7 @@ impl Starter {
         if let Event::Notice { notice: Notice::StandIn, rank } = event
             && let Some(socket) = self.parts.tickets.as_mut().and_then(Tickets::take_given)
         {
-            self.parts.stand_ins.add(rank, socket);
+            self.parts.silent.stopped.add(rank, socket);
         }
         if let Event::Spawn { rank, request } = &event {
             self.spawn(*rank, request);
@@ -331,11 +331,11 @@ impl Starter {
 
     /// A rank, counted on this node, has left; what still comes for it from other nodes is answered here.
     fn add_exited(&mut self, rank: u32) {
-        let Parts { segment, peers, sockets, exited, .. } = &mut self.parts;
+        let Parts { segment, peers, sockets, silent, .. } = &mut self.parts;
         let (Some(segment), Some((_, peers))) = (segment, peers) else { return };
         let world_rank = segment.layout().numbers().rank_at(rank as usize);
         if let Some(socket) = sockets.get(rank as usize)
-            && let Err(error) = exited.take_over(rank, segment, peers, socket)
+            && let Err(error) = silent.exited.take_over(rank, segment, peers, socket)
         {
             let text = format!("cannot answer for rank {world_rank}, which has left: {error}");
             self.report(&Report::Warning(text));

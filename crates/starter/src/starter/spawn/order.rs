@@ -184,7 +184,7 @@ impl Starter {
         }
         for index in &again {
             segment.renew(*index as usize);
-            self.parts.exited.forget(*index);
+            self.parts.silent.exited.forget(*index);
         }
         let count = present + new.len() as u32;
         if !segment.add_ranks(new.len() as u32) {
