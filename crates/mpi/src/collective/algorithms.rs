@@ -118,7 +118,13 @@ fn steps(plan: &mut Plan, work: &Work) -> Algorithm {
             tree::reduce(plan, reduction, local(*root));
         }
         Work::Allreduce(reduction) => {
-            let whole_max = if few { WHOLE_ALLREDUCE_OF_TWO_BYTES_MAX } else { WHOLE_ALLREDUCE_BYTES_MAX };
+            // Sums of rounded numbers are grouped as inside a node, so they do not depend on the places of
+            // ranks.
+            let whole_max = match few {
+                true => WHOLE_ALLREDUCE_OF_TWO_BYTES_MAX,
+                false if reduction.reducer.is_exact() => WHOLE_ALLREDUCE_BYTES_MAX,
+                false => 0,
+            };
             if reduction.bytes > whole_max {
                 reduction::allreduce(plan, reduction);
                 return Algorithm::Reduction;

@@ -149,6 +149,16 @@ impl Reducer {
         PREDEFINED.iter().find(|entry| is_mine(entry.0)).map_or("an operation", |entry| entry.1)
     }
 
+    /// Whether the result is the same however operands are grouped: a predefined operation on numbers that
+    /// are not rounded.
+    pub fn is_exact(&self) -> bool {
+        let is_whole = |element: Element| {
+            use Element::{Byte, Character, Logical, Signed, Unsigned};
+            matches!(element, Signed(_) | Unsigned(_) | Logical(_) | Byte | Character(_))
+        };
+        matches!(self.apply, Apply::Kernel(_)) && self.datatype.element.is_some_and(is_whole)
+    }
+
     /// Extension of the standard (6.9.2) that a program of this operation relies on: operation and datatype.
     /// None for most.
     pub fn beyond_standard(&self) -> Option<(&'static str, MPI_Datatype)> {

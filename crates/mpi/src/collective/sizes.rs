@@ -9,7 +9,7 @@ pub(super) const WHOLE_BROADCAST_BYTES_MAX: usize = 64 << 10;
 /// Reductions to a root above this size are scattered and gathered again, when there are more than two ranks.
 pub(super) const WHOLE_REDUCE_BYTES_MAX: usize = 16 << 10;
 
-/// Reductions to all up to this size are exchanged as a whole; above it each rank reduces a part of the
+/// Exact reductions to all up to this size are exchanged as a whole; above it each rank reduces a part of the
 /// elements.
 pub(super) const WHOLE_ALLREDUCE_BYTES_MAX: usize = 2 << 10;
 /// The same of two ranks, which send the same bytes either way.
