@@ -994,6 +994,8 @@ template <class F, class... A> void post(int rank, F, A &&...arguments)
 
 // A coroutine that begins when it is awaited, started, or got in main. It goes on by the ready list of its rank.
 template <class R> class [[nodiscard("a task that is not awaited never begins")]] task {
+    static_assert(!std::is_reference_v<R>, "tutti: a task gives a value, no reference");
+
   public:
     struct promise_type;
     using handle = std::coroutine_handle<promise_type>;
@@ -1056,7 +1058,6 @@ template <class R> class [[nodiscard("a task that is not awaited never begins")]
 
   public:
     struct promise_type : std::conditional_t<std::is_void_v<R>, of_void, of_value> {
-        static_assert(!std::is_reference_v<R>, "tutti: a task gives a value, no reference");
         std::coroutine_handle<> continuation;
         detail::ready node;
         std::exception_ptr thrown;
