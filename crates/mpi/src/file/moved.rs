@@ -9,8 +9,8 @@
 //! | hand over | mover, successor | views and pointers ([`held`], [`take`]) |
 //! | go on | all ranks of the file | its ranks and its shared pointer ([`renew`]) |
 //!
-//! A path may name another file on another node: that is one with another inode, and refused. Messages of a
-//! file go over its own communicator, which moves as every communicator does.
+//! A path may name another file on another node: one with another inode or time of birth is refused. Messages
+//! of a file go over its own communicator, which moves as every communicator does.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -18,6 +18,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
+use std::time::UNIX_EPOCH;
 
 use core::ffi::c_int;
 
@@ -46,8 +47,34 @@ pub(crate) struct Opening {
     pub path: Vec<u8>,
     /// Access mode.
     pub amode: c_int,
+    /// Marks of the file.
+    pub file: Identity,
+}
+
+/// Marks that tell a file from others that a path may name on other nodes. File systems in memory count their
+/// inodes from the same number on, and copies of a disk have the same ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
     /// Number of the file in its file system; 0: not known.
     pub inode: u64,
+    /// When it was made, in ns since 1970; 0: not known.
+    pub born_ns: u64,
+}
+
+impl Identity {
+    fn of(file: &OpenFile) -> Self {
+        let OpenFile::Here(file) = file else { return Identity::default() };
+        let Ok(found) = file.metadata() else { return Identity::default() };
+        let born = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let born_ns = born.and_then(|since| u64::try_from(since.as_nanos()).ok()).unwrap_or(0);
+        Identity { inode: found.ino(), born_ns }
+    }
+
+    /// Whether both may be the same file, as far as is known.
+    fn may_be(self, other: Identity) -> bool {
+        let is_known = self.born_ns != 0 && other.born_ns != 0;
+        self.inode == other.inode && (!is_known || self.born_ns == other.born_ns)
+    }
 }
 
 /// An open file, as a successor gets it.
@@ -111,8 +138,7 @@ pub(crate) fn openings(call: &impl HasFiles) -> std::result::Result<Vec<Opening>
     let opening = |(_, file): (MPI_File, &File)| {
         let opened = &file.opened;
         opened.file.flush().map_err(|error| format!("cannot write all of {}: {error}", opened.name()))?;
-        let (path, inode) = (path_now(opened), inode_of(&opened.file));
-        Ok(Opening { path, amode: file.amode, inode })
+        Ok(Opening { path: path_now(opened), amode: file.amode, file: Identity::of(&opened.file) })
     };
     call.files().all().map(opening).collect()
 }
@@ -126,13 +152,6 @@ fn path_now(opened: &Opened) -> Vec<u8> {
     of_descriptor.map_or_else(|| opened.path.as_bytes().to_vec(), |path| path.into_os_string().into_vec())
 }
 
-fn inode_of(file: &OpenFile) -> u64 {
-    match file {
-        OpenFile::Here(file) => file.metadata().map_or(0, |found| found.ino()),
-        OpenFile::Origin(_) => 0,
-    }
-}
-
 /// Opens the files of the process whose place this one takes.
 ///
 /// # Errors
@@ -143,7 +162,7 @@ pub(crate) fn open_again(openings: Vec<Opening>) -> std::result::Result<OpenedAg
         let path = CString::new(&*opening.path).map_err(|_| format!("{name} is no path"))?;
         let descriptor = open::open_path(&path, opening.amode, 0, 0)
             .map_err(|error| format!("cannot open {name}: {error}{}", open::advice(&error)))?;
-        match inode_of(&descriptor.file) == opening.inode {
+        match Identity::of(&descriptor.file).may_be(opening.file) {
             true => Ok((descriptor, opening)),
             false => Err(format!("{name} is another file there")),
         }
@@ -308,4 +327,18 @@ pub(crate) fn renew(
         open::meet(call, comm, [0])?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moved_file_is_told_from_another_of_its_inode_by_its_birth() {
+        let one = Identity { inode: 3, born_ns: 7 };
+        assert!(one.may_be(one) && one.may_be(Identity { inode: 3, born_ns: 0 }));
+        assert!(!one.may_be(Identity { inode: 4, ..one }) && !one.may_be(Identity { born_ns: 8, ..one }));
+        let unknown = Identity::default();
+        assert!(unknown.may_be(unknown) && !unknown.may_be(one));
+    }
 }

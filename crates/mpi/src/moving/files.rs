@@ -2,19 +2,22 @@
 
 use super::words::{put_bytes, put_longs, take, take_bytes, take_longs};
 use crate::abi::{MPI_Comm, MPI_Errhandler, MPI_File};
-use crate::file::moved::{HeldFile, HeldView, Opening};
+use crate::file::moved::{HeldFile, HeldView, Identity, Opening};
 
 /// Appends the words of a file to be opened.
 pub(super) fn put_opening(words: &mut Vec<u32>, opening: &Opening) {
-    words.extend([opening.amode as u32, opening.inode as u32, (opening.inode >> 32) as u32]);
+    let Identity { inode, born_ns } = opening.file;
+    words.push(opening.amode as u32);
+    words.extend([inode, born_ns].map(|word| [word as u32, (word >> 32) as u32]).concat());
     put_bytes(words, &opening.path);
 }
 
 /// Takes a file to be opened.
 pub(super) fn take_opening(rest: &mut &[u32]) -> Option<Opening> {
-    let [amode, low, high] = take(rest)?;
-    let inode = u64::from(low) | u64::from(high) << 32;
-    Some(Opening { path: take_bytes(rest)?, amode: amode as i32, inode })
+    let [amode, i0, i1, b0, b1] = take(rest)?;
+    let long = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    let file = Identity { inode: long(i0, i1), born_ns: long(b0, b1) };
+    Some(Opening { path: take_bytes(rest)?, amode: amode as i32, file })
 }
 
 /// Appends the words of an open file.
@@ -51,7 +54,7 @@ pub(super) mod tests {
     use crate::abi::MPI_ERRORS_RETURN;
 
     pub(in super::super) fn opening() -> Opening {
-        Opening { path: b"/tmp/a b".to_vec(), amode: 9, inode: 5 << 40 | 7 }
+        Opening { path: b"/tmp/a b".to_vec(), amode: 9, file: Identity { inode: 5 << 40 | 7, born_ns: 6 << 50 | 8 } }
     }
 
     pub(in super::super) fn held() -> HeldFile {
