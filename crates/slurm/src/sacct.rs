@@ -132,7 +132,7 @@ pub fn read(line: &getopt::Line) -> Result<Asked, String> {
             "parsable2" => (is_parsable, asked.manner.closes) = (true, false),
             "delimiter" => delimiter = value.clone(),
             "brief" => format = columns::BRIEF.into(),
-            "long" => format = "all".into(),
+            "long" => format = columns::LONG.into(),
             "format" => format = value.clone(),
             "jobs" => {
                 let jobs = forms::job_ids(value).map_err(|word| format!("Invalid job id: {word}"))?;

@@ -119,6 +119,14 @@ pub const COLUMNS: [(&str, usize); 109] = [
 pub const DEFAULT: &str = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode";
 /// Columns of `--brief`.
 pub const BRIEF: &str = "JobID,State,ExitCode";
+/// Columns of `--long`, in Slurm's order (22.05).
+pub const LONG: &str = "JobID,JobIDRaw,JobName,Partition,MaxVMSize,MaxVMSizeNode,MaxVMSizeTask,AveVMSize,MaxRSS,\
+    MaxRSSNode,MaxRSSTask,AveRSS,MaxPages,MaxPagesNode,MaxPagesTask,AvePages,MinCPU,MinCPUNode,MinCPUTask,AveCPU,\
+    NTasks,AllocCPUS,Elapsed,State,ExitCode,AveCPUFreq,ReqCPUFreqMin,ReqCPUFreqMax,ReqCPUFreqGov,ReqMem,\
+    ConsumedEnergy,MaxDiskRead,MaxDiskReadNode,MaxDiskReadTask,AveDiskRead,MaxDiskWrite,MaxDiskWriteNode,\
+    MaxDiskWriteTask,AveDiskWrite,ReqTRES,AllocTRES,TRESUsageInAve,TRESUsageInMax,TRESUsageInMaxNode,\
+    TRESUsageInMaxTask,TRESUsageInMin,TRESUsageInMinNode,TRESUsageInMinTask,TRESUsageInTot,TRESUsageOutMax,\
+    TRESUsageOutMaxNode,TRESUsageOutMaxTask,TRESUsageOutAve,TRESUsageOutTot";
 /// Name of all columns in a format.
 const ALL: &str = "all";
 
@@ -153,4 +161,15 @@ pub fn help() -> String {
         format!("{}\n", row.trim_end())
     });
     lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_a_long_list_are_those_of_its_names() {
+        let names: Vec<&str> = read(LONG).unwrap().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, LONG.split(',').collect::<Vec<_>>());
+    }
 }
