@@ -100,6 +100,7 @@ pub fn describe_from(options: &Options, place: Place) -> Result<Described, Refus
     let job = Job {
         id: u64::from_ne_bytes(id),
         front_end: std::process::id(),
+        programs,
         input: options.input,
         // Any other kind of stdin goes to its rank as it is: seekable, and nothing is read that the rank does
         // not read.
@@ -109,10 +110,16 @@ pub fn describe_from(options: &Options, place: Place) -> Result<Described, Refus
         binding: options.binding,
         cores_per_rank: options.cores_per_rank,
         no_oversubscribe: options.no_oversubscribe,
+        label: false,
+        part: None,
         debug: std::env::var_os("TUTTI_DEBUG").is_some_and(|value| value != "0"),
+        daemon: None,
+        memory: None,
         universe: options.universe,
+        shared_slots: None,
         idle_ms: options.batch.on_idle.suspend_ms(),
-        ..Job::of_programs(programs)
+        adopted: None,
+        number: None,
     };
     let nodes = Nodes::of(options, job.ranks(), chosen.hosts).map_err(|error| (error.to_string(), USAGE))?;
     let is_one = match &nodes {
