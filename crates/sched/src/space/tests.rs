@@ -23,13 +23,14 @@ impl Layout {
         Layout { machine, rows: Rows::new(0, nodes), residents: Residents::new() }
     }
 
-    /// A job with one rank on each slot, in the first row from `at` on that has room.
-    fn put(&mut self, job: u64, at: usize, parts: Vec<(u32, Slots)>) {
+    /// A job with one rank on each slot, in the first row from `at` on that has room; `shared`: others with
+    /// phases may have the slots, too.
+    fn put(&mut self, job: u64, at: usize, parts: Vec<(u32, Slots)>, shared: bool) {
         let part = |(node, slots): (u32, Slots)| Part {
             node: NodeId(node),
             ranks: slots.count(),
             slots,
-            shared: false,
+            shared,
         };
         let parts: Vec<Part> = parts.into_iter().map(part).collect();
         let count = self.rows.rows.len();
@@ -99,8 +100,9 @@ fn rows_are_compacted_as_by_a_look_at_each() {
                 })
                 .collect();
             let at = random.below(6) as usize;
-            one.put(job, at, parts.clone());
-            other.put(job, at, parts);
+            let shared = random.chance(200);
+            one.put(job, at, parts.clone(), shared);
+            other.put(job, at, parts, shared);
             if random.chance(150) {
                 connected.set(JobId(job), JobId(random.below(count)), true);
             }
@@ -122,7 +124,7 @@ fn rows_are_compacted_as_by_a_look_at_each() {
 fn rows_are_compacted_in_a_look_for_each_job() {
     let mut layout = Layout::new(1);
     let jobs = 2_000;
-    (0..jobs).for_each(|job| layout.put(job, job as usize, vec![(0, Slots::first(3))]));
+    (0..jobs).for_each(|job| layout.put(job, job as usize, vec![(0, Slots::first(3))], false));
     assert_eq!(layout.rows.len() as u64, jobs);
     layout.end(JobId(7));
     LOOKS.set(0);
