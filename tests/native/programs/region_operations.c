@@ -150,10 +150,10 @@ int main(int argc, char **argv)
     CHECK(tutti_close(&alias) == TUTTI_OK && tutti_close(&region) == TUTTI_OK && tutti_close(&queue) == TUTTI_OK);
     CHECK(tutti_free(memory) == TUTTI_OK && tutti_free(memory) == TUTTI_ERR_ARG);
 
-    int sum = failures;
-    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (me == 0 && sum == 0)
+    int failed = failures;
+    MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (me == 0 && failed == 0)
         printf("regions: ok\n");
     MPI_Finalize();
-    return sum != 0;
+    return failed != 0;
 }
