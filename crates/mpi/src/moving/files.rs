@@ -54,7 +54,11 @@ pub(super) mod tests {
     use crate::abi::MPI_ERRORS_RETURN;
 
     pub(in super::super) fn opening() -> Opening {
-        Opening { path: b"/tmp/a b".to_vec(), amode: 9, file: Identity { inode: 5 << 40 | 7, born_ns: 6 << 50 | 8 } }
+        Opening {
+            path: b"/tmp/a b".to_vec(),
+            amode: 9,
+            file: Identity { inode: 5 << 40 | 7, born_ns: 6 << 50 | 8 },
+        }
     }
 
     pub(in super::super) fn held() -> HeldFile {

@@ -26,12 +26,8 @@ impl Layout {
     /// A job with one rank on each slot, in the first row from `at` on that has room; `shared`: others with
     /// phases may have the slots, too.
     fn put(&mut self, job: u64, at: usize, parts: Vec<(u32, Slots)>, shared: bool) {
-        let part = |(node, slots): (u32, Slots)| Part {
-            node: NodeId(node),
-            ranks: slots.count(),
-            slots,
-            shared,
-        };
+        let part =
+            |(node, slots): (u32, Slots)| Part { node: NodeId(node), ranks: slots.count(), slots, shared };
         let parts: Vec<Part> = parts.into_iter().map(part).collect();
         let count = self.rows.rows.len();
         let at = (at.min(count)..count).find(|at| self.rows.rows[*at].is_free(&parts)).unwrap_or(count);
