@@ -13,7 +13,7 @@ cat >names.c <<'C'
 #include <stdio.h>
 int main(void)
 {
-    int needed = 0, length = 6, level, whole = 0, cut = 3;
+    int needed = 0, length = 6, level, whole = 0, cut = 3, none = 0;
     char name[32] = "";
     MPI_Session session;
     MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
@@ -22,8 +22,8 @@ int main(void)
     printf("set: needs %d, given 6 says %d and \"%s\"; ", needed, length, name);
     MPI_Session_finalize(&session);
     MPI_T_init_thread(MPI_THREAD_SINGLE, &level);
-    MPI_T_cvar_get_info(0, NULL, &whole, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-    MPI_T_cvar_get_info(0, name, &cut, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+    MPI_T_cvar_get_info(0, NULL, &whole, NULL, NULL, NULL, NULL, &none, NULL, NULL);
+    MPI_T_cvar_get_info(0, name, &cut, NULL, NULL, NULL, NULL, &none, NULL, NULL);
     printf("variable: given 3 says %s\n", cut == 3 ? "3" : cut == whole ? "what it needs" : "another number");
     MPI_T_finalize();
     return 0;
