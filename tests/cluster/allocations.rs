@@ -97,7 +97,7 @@ fn allocation_in_which_mpiexec_is_called_twice_at_once_has_one_step() {
     allocation.cancel();
 }
 
-/// Each fault of the step is one line, with the last words of `srun` or of a daemon.
+/// A fault of the step is one line, with the last words of `srun` or of a daemon.
 #[test]
 fn allocation_whose_step_fails_is_named_in_one_line() {
     let ended = "srun: error: Unable to create step for job 7: Job/step already completing or completed";

@@ -140,7 +140,7 @@ pub fn peek_outcome(call: &mut impl Progress, index: u32) -> Outcome {
 /// The user lets go of a request (3.7.3); what is under way goes on.
 ///
 /// # Errors
-/// What the free function of a generalized request returns (13.2).
+/// The error of the free function of a generalized request (13.2).
 pub fn release_request(call: &mut (impl Progress + HasPersistents), index: u32) -> Result<()> {
     if call.engine().partitioned(index).is_some() {
         call.engine_mut().release_partitioned(index);
@@ -180,7 +180,7 @@ pub fn release_request(call: &mut (impl Progress + HasPersistents), index: u32) 
 /// query function is not run (13.2).
 ///
 /// # Errors
-/// What its free function returns.
+/// The error of its free function.
 pub fn drop_generalized(call: &mut impl Progress, index: u32) -> Result<()> {
     let request = call.engine_mut().requests.get_mut(index);
     let Some(Extra::Generalized(generalized)) = request.extra.as_deref() else {

@@ -141,7 +141,7 @@ fn ask(call: &mut impl Progress, meeting: &Meeting, wishes: bool) -> Result<Vec<
     Ok(movers.map(|(rank, _)| *rank).collect())
 }
 
-/// All hear the first objection.
+/// Gives all ranks the first objection.
 fn refuse_if_any_objects(
     call: &mut impl Progress,
     meeting: &Meeting,

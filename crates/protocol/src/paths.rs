@@ -407,7 +407,7 @@ mod tests {
 
     /// A daemon that is stopped, with as many connections that wait as there is room for.
     #[test]
-    fn daemon_without_room_for_a_connection_is_there_and_nobody_waits_for_it() {
+    fn daemon_without_room_for_a_connection_is_there_without_a_wait() {
         let folder = tutti_testkit::Scratch::new("paths");
         let socket = folder.path().join(SOCKET);
         assert!(!is_answered(&socket));

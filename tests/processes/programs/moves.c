@@ -13,6 +13,7 @@
  *   moves large BYTES         a state of so many bytes
  */
 #define _GNU_SOURCE
+#include "../../mpi/programs/require.h"
 #include <mpi.h>
 #include <signal.h>
 #include <stddef.h>
@@ -23,17 +24,6 @@
 #include <sys/time.h>
 #include <tutti_move.h>
 #include <unistd.h>
-
-#define WANT(holds, ...)                                       \
-    do {                                                       \
-        if (!(holds)) {                                        \
-            printf("%s:%d: ", __func__, __LINE__);             \
-            printf(__VA_ARGS__);                               \
-            printf("\n");                                      \
-            fflush(stdout);                                    \
-            MPI_Abort(MPI_COMM_WORLD, 1);                      \
-        }                                                      \
-    } while (0)
 
 enum { RANKS_MAX = 8, WORDS_MAX = 1000 };
 

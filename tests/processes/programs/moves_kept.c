@@ -6,6 +6,7 @@
  *   moves_kept regions MOVES NODES        a region of the last rank, which stays; the handle stands in the state
  *   moves_kept lost PATH WHAT             a file that a successor cannot open: "gone" or "another"; nobody moves
  */
+#include "../../mpi/programs/require.h"
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,17 +14,6 @@
 #include <string.h>
 #include <tutti_move.h>
 #include <unistd.h>
-
-#define WANT(holds, ...)                                       \
-    do {                                                       \
-        if (!(holds)) {                                        \
-            printf("%s:%d: rank %d: ", __func__, __LINE__, rank); \
-            printf(__VA_ARGS__);                               \
-            printf("\n");                                      \
-            fflush(stdout);                                    \
-            MPI_Abort(MPI_COMM_WORLD, 1);                      \
-        }                                                      \
-    } while (0)
 
 enum { RANKS_MAX = 8, HEAD_BYTES = 8, OWN = 1000 };
 

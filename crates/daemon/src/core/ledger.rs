@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn ledger_says_a_seldom_kind_of_lines_a_few_times_an_hour() {
+    fn ledger_allows_a_seldom_kind_of_lines_a_few_times_an_hour() {
         let mut ledger = ledger();
         let said = |ledger: &mut Ledger, now_ns| {
             (0..1000).filter(|_| ledger.try_log_seldom(now_ns, 7, "unknown", 10).is_some()).count() as u64

@@ -62,7 +62,7 @@ fn state_files_of_starters_that_are_nearly_right_are_read_or_removed() {
 }
 
 #[test]
-fn state_file_of_a_daemon_that_is_nearly_right_says_its_number_or_nothing() {
+fn state_file_of_a_daemon_that_is_nearly_right_gives_its_number_or_nothing() {
     let scratch = Scratch::in_memory("state-daemon");
     let (parts, path) = (scratch.path().join("node0.parts"), scratch.path().join("node0.life"));
     let samples: Vec<Vec<u8>> = (1..5)

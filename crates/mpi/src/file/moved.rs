@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moved_file_is_told_from_another_of_its_inode_by_its_birth() {
+    fn moved_file_differs_from_another_of_its_inode_by_its_birth() {
         let one = Identity { inode: 3, born_ns: 7 };
         assert!(one.may_be(one) && one.may_be(Identity { inode: 3, born_ns: 0 }));
         assert!(!one.may_be(Identity { inode: 4, ..one }) && !one.may_be(Identity { born_ns: 8, ..one }));
