@@ -20,7 +20,7 @@ static void handler(MPI_File *file, int *code, ...)
 
 static void arguments(char *path)
 {
-    MPI_File file, closed;
+    MPI_File file = (MPI_File)&size, closed;
     MPI_Status status;
     MPI_Datatype back, pair, uncommitted, twice;
     MPI_Errhandler made, got;
@@ -28,6 +28,7 @@ static void arguments(char *path)
     MPI_Offset offset;
     int data[64] = {0}, places[2] = {8, 0}, touching[2] = {0, 0}, ones[2] = {1, 1}, count;
     FAILS(MPI_File_open(MPI_COMM_WORLD, "/nowhere/at/all", MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_NO_SUCH_FILE);
+    WANT(file == MPI_FILE_NULL, "a failed MPI_File_open leaves a handle that is not MPI_FILE_NULL");
     FAILS(MPI_File_open(MPI_COMM_WORLD, "/tmp", MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_BAD_FILE);
     FAILS(MPI_File_open(MPI_COMM_WORLD, "/tmp", MPI_MODE_RDWR, MPI_INFO_NULL, &file), MPI_ERR_BAD_FILE);
     FAILS(MPI_File_open(MPI_COMM_WORLD, path, 0, MPI_INFO_NULL, &file), MPI_ERR_AMODE);

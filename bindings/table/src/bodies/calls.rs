@@ -150,8 +150,8 @@ impl Rule {
         found.filter(|_| self.entry == Entry::Call)
     }
 
-    /// Where a new communicator or datatype goes, and the null handle that is there after an error: programs
-    /// ask for that.
+    /// Where a new communicator, datatype, file or window goes, and the null handle that is there after an error:
+    /// programs ask for that.
     fn handles_made<'a>(&'a self, prototype: &'a Prototype) -> impl Iterator<Item = (&'a str, &'static str)> {
         let places = self.results.iter().map(|result| &result.place);
         let plain = places.filter(|place| place.arguments.is_none()).map(|place| place.name.as_str());
@@ -161,6 +161,8 @@ impl Rule {
             match param.base.as_str() {
                 "MPI_Comm" => Some((place, "MPI_COMM_NULL")),
                 "MPI_Datatype" => Some((place, "MPI_DATATYPE_NULL")),
+                "MPI_File" => Some((place, "MPI_FILE_NULL")),
+                "MPI_Win" => Some((place, "MPI_WIN_NULL")),
                 _ => None,
             }
         })
@@ -388,6 +390,8 @@ mod tests {
     fn calls_leave_a_null_handle_after_an_error() {
         let made = generated("Comm_dup = crate::comm::calls::dup_comm(comm, None) -> newcomm").unwrap();
         assert!(made.contains(".inspect_err(|_| argument::write(newcomm, MPI_COMM_NULL))?;"), "{made}");
+        let opened = generated("File_open = file files::open(comm, text(filename), amode, info) -> fh").unwrap();
+        assert!(opened.contains(".inspect_err(|_| argument::write(fh, MPI_FILE_NULL))?;"), "{opened}");
         let freed = generated("Type_free = types::free(at(datatype)) -> datatype").unwrap();
         assert!(!freed.contains("inspect_err"), "{freed}");
     }
