@@ -39,6 +39,11 @@ soak-cluster: dist ## kill and stop all parts of a cluster of lab machines, each
 soak-nests: dsm-plugin testing ## compile NESTS (10000) random loop nests with the plugin of tutticc and compare what they store with what they note
 	TUTTI_SIM_TIMES=$(or $(NESTS),10000) $(CARGO) test -p tutti-tests --test dsm -- --nocapture --ignored nests_store_soak
 
+# Programs of shared memory that are frozen at their turns, on machines whose cables lose and double frames.
+.PHONY: soak-shared
+soak-shared: dist ## two programs of shared memory on two machines take TURNS (1000) of 5 ms where 1 % of frames are lost and doubled; each picture is that of one process (minutes)
+	TUTTI_TURNS=$(or $(TURNS),1000) $(CARGO) test -p tutti-tests --test machines -- --nocapture --ignored share_memory_through_freezes_soak
+
 # Calls of a service on machines of the lab, while server, clients and daemons are killed; TUTTI_TEST_SEED=... repeats the seeds.
 .PHONY: soak-calls
 soak-calls: dist ## end CALLS (10000) calls of services while server, clients and daemons are killed, each once (minutes)

@@ -11,6 +11,7 @@ mod library;
 mod migration;
 mod nests;
 mod rcop;
+mod tiles;
 mod udsm;
 mod updates;
 mod versions;

@@ -63,7 +63,7 @@ fn computes(machines: &Machines) -> Child {
 }
 
 /// Turns that a job has had.
-fn turns(machines: &Machines, job: u32) -> u64 {
+pub(super) fn turns(machines: &Machines, job: u32) -> u64 {
     let listed = machines.tutti(0, &["ps", "--json"]).expect_success().stdout;
     let rows: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
     let row = rows.as_array().and_then(|rows| rows.iter().find(|row| row["job"] == job));

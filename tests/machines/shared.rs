@@ -1,12 +1,14 @@
 //! Shared memory between machines (PARMACS): results are those of one process, whatever the cables do.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tutti_testkit::await_that;
-use tutti_testkit::lab::{Lab, Terms};
+use tutti_testkit::lab::{Lab, Plan, Terms};
 use tutti_tests::machines::Machines;
 use tutti_tests::{has_plugin, run};
+
+use super::hostile;
 
 const LIMIT: Duration = Duration::from_secs(100);
 
@@ -116,6 +118,76 @@ fn machines_share_memory_through_switches_every_5_ms() {
         return;
     };
     results_are_equal(&machines, &[(2, 2)], &[]);
+}
+
+/// The program that draws by tiles, and one that sends messages; their arguments, `%` for the processes.
+const TILES: (&str, &str, [&str; 2]) = ("tutticc", "tests/dsm/programs/tiles.c", ["%", "12"]);
+const MESSAGES: (&str, &str, [&str; 2]) = ("mpicc", "examples/shared/sor_mpi.c", ["128", "60"]);
+
+/// Cables that lose and double 1 % of all frames.
+fn bad_cables(nodes: u32) -> Plan {
+    let terms = Terms::default().loss(1.0).duplication(1.0).seed(tutti_testkit::seed());
+    Lab::plan(nodes).cables(terms)
+}
+
+/// Options of daemons whose jobs take turns of 5 ms.
+const TURNS_OF_5_MS: [&str; 4] = ["--slice", "5", "--lost-after", "20"];
+
+// Two programs of shared memory, and one that sends messages, take turns.
+#[test]
+fn machines_share_memory_beside_each_other_and_beside_messages() {
+    let Some(machines) = Machines::up_by("shared-beside", &bad_cables(2), &TURNS_OF_5_MS) else { return };
+    let jobs = [TILES, TILES, MESSAGES]
+        .map(|(wrapper, source, arguments)| (machines.compile(wrapper, source), arguments));
+    let alone = [0, 2].map(|job: usize| digest(&machines, &jobs[job].0, (1, 1), &jobs[job].1, &[]));
+    let found = std::thread::scope(|scope| {
+        let run = |(program, arguments): &(PathBuf, [&'static str; 2])| {
+            let (program, arguments, machines) = (program.clone(), *arguments, &machines);
+            scope.spawn(move || digest(machines, &program, (2, 2), &arguments, &[]))
+        };
+        jobs.each_ref().map(run).map(|job| job.join().expect("a result"))
+    });
+    assert_eq!(found, [&alone[0], &alone[0], &alone[1]].map(String::as_str));
+}
+
+/// Two jobs that draw by tiles take turns, again and again, until so many turns have been seen. While one has
+/// its turn the other is frozen, wherever it is.
+#[test]
+#[ignore = "minutes: make soak-shared"]
+fn machines_share_memory_through_freezes_soak() {
+    let wanted = std::env::var("TUTTI_TURNS").ok().and_then(|turns| turns.parse().ok()).unwrap_or(1000);
+    let Some(machines) = Machines::up_by("shared-freezes", &bad_cables(2), &TURNS_OF_5_MS) else { return };
+    let (wrapper, source, arguments) = TILES;
+    let programs = [&["--dsm=twin"][..], &[]].map(|mode| {
+        let compiled = machines.compile_by(wrapper, mode, source);
+        let kept = compiled.with_extension(if mode.is_empty() { "any" } else { "twin" });
+        std::fs::rename(&compiled, &kept).expect("a program");
+        kept
+    });
+    let alone = digest(&machines, &programs[0], (1, 1), &arguments, &[]);
+    let (mut seen, mut job) = (0, 2);
+    while seen < wanted {
+        let turns = std::thread::scope(|scope| {
+            let run = |program: &PathBuf| {
+                let (program, machines) = (program.clone(), &machines);
+                scope.spawn(move || digest(machines, &program, (2, 2), &arguments, &[]))
+            };
+            let jobs = programs.each_ref().map(run);
+            let mut turns = [0; 2];
+            while !jobs.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                for (place, turns) in (0..).zip(&mut turns) {
+                    *turns = hostile::turns(&machines, job + place).max(*turns);
+                }
+            }
+            for found in jobs {
+                assert_eq!(found.join().expect("a result"), alone, "behind {seen} turns");
+            }
+            turns.iter().sum::<u64>()
+        });
+        job += 2;
+        seen += turns;
+        println!("{turns} turns, {seen} in all");
+    }
 }
 
 /// The network is lost while a rank misses pages without an end: the job ends as any job does that has lost a
