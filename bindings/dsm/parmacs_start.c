@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct tutti_dsm_open {
     uintptr_t tag, end, begin;
@@ -50,17 +51,26 @@ void tutti_dsm_ahead_store(size_t site, const void *slot, int64_t index);
 int tutti_dsm_ahead_end(void);
 
 /* Variables that are shared may lead to the arguments of the program, which the system puts at other addresses in each
- * process. Here they are at the same; longer ones stay where they are. */
+ * process. Here they are at the same: in a variable, or where there are more, in a mapping in front of the shared memory. */
 static char arguments_here[1 << 16];
+#define ARGUMENTS_AT ((char *)0x1fff00000000)
 
 static void place_arguments(int count, char **arguments) {
-    size_t used = 0;
-    for (int i = 0; i < count; i++) {
-        size_t bytes = strlen(arguments[i]) + 1;
-        if (bytes > sizeof arguments_here - used)
+    size_t bytes = 0;
+    char *place = arguments_here;
+    for (int i = 0; i < count; i++)
+        bytes += strlen(arguments[i]) + 1;
+    if (bytes > sizeof arguments_here) {
+        int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+        place = mmap(ARGUMENTS_AT, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+        /* Something else is there: they stay where they are. */
+        if (place != ARGUMENTS_AT)
             return;
-        arguments[i] = memcpy(arguments_here + used, arguments[i], bytes);
-        used += bytes;
+    }
+    for (int i = 0; i < count; i++) {
+        bytes = strlen(arguments[i]) + 1;
+        arguments[i] = memcpy(place, arguments[i], bytes);
+        place += bytes;
     }
 }
 

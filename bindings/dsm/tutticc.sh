@@ -8,6 +8,7 @@ switches=       # of the plugin
 compiles=no     # whether anything is compiled here
 strangers=      # objects that make no notes
 threads=        # a source that makes threads
+other_linker=   # the option that names a linker which is not GNU ld
 has_macros=     # a source has macros of PARMACS, or may have some
 fixed=$link     # Functions and variables have the same address on all ranks: pointers to them may be shared. Empty: not asked for
 [ $link = yes ] || fixed=
@@ -82,6 +83,8 @@ for arg do
         ;;
     -flto=thin) thin=$arg ;;
     -pie | -shared) fixed= ;;
+    -fuse-ld=bfd) other_linker= ;;
+    -fuse-ld=* | --ld-path=*) other_linker=$arg ;;
     -) compiles=yes ;;
     -*) ;;
     *.cc | *.cpp | *.cxx | *.c++ | *.ii | *.bc | *.ll) compiles=yes ;;
@@ -103,6 +106,11 @@ for arg do
     set -- "$@" "$arg"
 done
 
+# A linker that does not know how to place sections behind its own script leaves variables private, or says what is no help.
+if [ -n "$globals" ] && [ -n "$other_linker" ] && [ $link = yes ]; then
+    say "tutticc: --globals=shared: GNU ld puts variables into pages of their own; $other_linker names another linker" >&2
+    exit 1
+fi
 if [ -n "$globals" ] && [ -z "$fixed" ] && [ $link = yes ]; then
     say "tutticc: --globals=shared: variables need the same address on all ranks, which -pie and -shared do not give" >&2
     exit 1

@@ -330,8 +330,15 @@ fn dsm_report_names_the_lines_that_cause_traffic() {
 }
 
 /// Cases of `wrong.c`, and what is said about each on one node and on two.
-const WRONG: [(&str, &str); 26] = [
+const WRONG: [(&str, &str); 29] = [
     ("create", "CREATE of 9 processes, but the job has 2 ranks: start it with -n 9"),
+    // All ranks run main up to CREATE, and rank 0 alone says what is wrong there.
+    ("early", " touches address 0x0, where it has no memory, by the instruction at 0x"),
+    (
+        "differs",
+        "rank 1 asks for the time or its number in main, where rank 0 comes to CREATE: main must do the same on all ranks",
+    ),
+    ("counts", "CREATE of 1 processes on rank 1, of 2 on rank 0: main must do the same on all ranks"),
     ("free", "G_FREE of an address that G_MALLOC has not given, or that is free already"),
     ("heap", "free: G_FREE of an address that G_MALLOC has not given, or that is free already"),
     ("longer", "realloc of shared memory at 0x2000"),
@@ -350,7 +357,7 @@ const WRONG: [(&str, &str); 26] = [
     ("count", "others wait at it as one of "),
     ("many", "BARRIER of 100 processes: from 1 to 2 can meet"),
     ("none", "BARRIER of 0 processes: from 1 to 2 can meet"),
-    ("full", "G_MALLOC of 1048576 bytes: "),
+    ("full", " are left of the 16777216 of TUTTI_DSM_SIZE; most are taken by "),
     ("inside", "CREATE inside a created process: main alone creates"),
     ("operation", "G_PAGES with operation 9: TUTTI_PAGES_ALLOCATE, _FREE and _INVALIDATE are known"),
     ("attributes", "G_PAGES with attributes 0x8: TUTTI_PAGES_4K, _2M and _UPDATE are known"),

@@ -1,6 +1,7 @@
 //! Loads and stores that code compiled with `--dsm=udsm` checks before they happen: what its test does not
 //! find here comes without a fault (docs/internals/dsm.md).
 
+use crate::arena::BASE;
 use crate::core::unit::UNIT_BYTES;
 use crate::states::{ABSENT, OPENED, States};
 use crate::{fault, note, os, present};
@@ -40,13 +41,14 @@ fn starts(address: usize, bytes: usize, stride: isize, rows: usize) -> impl Iter
     (0..rows).map(move |row| address.wrapping_add_signed(stride.wrapping_mul(row as isize)))
 }
 
-/// Has the run time called for each page of a range that needs it.
+/// Has the run time called for each page of a range that needs it. Variables that are shared need no calls:
+/// what is not there faults, and no stores to them are noted.
 fn each(address: usize, bytes: usize, needs: impl Fn(States, u32) -> bool, is_store: bool, site: usize) {
-    let Some(range) = present::shared(address, bytes) else { return };
+    let Some(range) = present::shared(address, bytes).filter(|range| range.start >= BASE) else { return };
     let Some(states) = note::states() else { return };
     let error = os::error_number();
     for page in present::pages(range) {
-        let offset = page - crate::arena::BASE;
+        let offset = page - BASE;
         let unit = (offset / UNIT_BYTES) as u32;
         if needs(states, unit) {
             fault::serve(offset, is_store, site);

@@ -47,8 +47,12 @@ pub fn end_alone(status: i32, what: fmt::Arguments<'_>) -> ! {
     end_job(By::Error, status)
 }
 
-/// Says a line from a handler, wherever the program was: it takes no heap and no lock.
+/// Says a line from a handler, wherever the program was: it takes no heap and no lock. What is wrong in
+/// `main` before CREATE rank 0 says, whose process ends by it as this one does.
 pub(crate) fn say_in_handler(what: fmt::Arguments<'_>) {
+    if REPLAYS.load(Ordering::Relaxed) {
+        std::thread::sleep(PATIENCE);
+    }
     let stderr = STDERR.load(Ordering::Relaxed);
     log::line_without_heap(if stderr >= 0 { stderr } else { libc::STDERR_FILENO }, what);
 }

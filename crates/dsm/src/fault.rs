@@ -239,9 +239,10 @@ fn say_end(address: usize, instruction: usize) {
     let (file, place) = os::place_of(instruction);
     let file = file.and_then(|file| file.to_str().ok()).unwrap_or("?");
     let rank = RANK.load(Ordering::Relaxed);
+    let private = if globals::addresses().is_empty() { "variables of C" } else { "variables of threads" };
     failure::say_in_handler(format_args!(
         "rank {rank} touches address {address:#x}, where it has no memory, by the instruction at {place:#x} of {file}; \
-         variables of C and memory of malloc are of one process alone: what processes share comes from G_MALLOC"
+         {private} and memory of malloc are of one process alone: what processes share comes from G_MALLOC"
     ));
 }
 

@@ -57,7 +57,8 @@ pub(crate) fn take_block(heap: &mut Heap) -> Result<usize, Violation> {
     Ok(offset as usize + bytes)
 }
 
-/// Pages of shared variables that hold something before `main`, and what: their addresses and bytes.
+/// Pages of shared variables that hold something before `main`, and what: their addresses and bytes. Called
+/// before they are mapped anew.
 pub(crate) fn held() -> Vec<(usize, Vec<u8>)> {
     let pages = addresses().step_by(UNIT_BYTES).map(|page| (page, os::bytes(page, UNIT_BYTES)));
     pages

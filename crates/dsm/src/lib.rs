@@ -6,6 +6,7 @@
 //! | [`core`] | the protocol: pages, intervals, vector times, locks, barriers; without I/O, clock and `unsafe` |
 //! | [`arena`] | the memory: one address on all ranks, twins |
 //! | [`globals`] | variables of C as shared memory, in a program that is linked so |
+//! | `foreign` | shared variables that hold addresses of shared libraries |
 //! | [`permissions`] | what the program may do with pages, by userfaultfd or by mprotect |
 //! | [`fault`] | the handler of faults, SIGBUS or SIGSEGV |
 //! | [`note`] | stores that compiled code has noted |
@@ -46,6 +47,7 @@ pub mod create;
 pub mod executor;
 pub mod failure;
 pub mod fault;
+mod foreign;
 mod freed;
 pub mod globals;
 pub mod heap;

@@ -186,10 +186,12 @@ pub(crate) fn load(address: usize, into: &mut [u8]) {
     unsafe { std::ptr::copy_nonoverlapping(pointer(address), into.as_mut_ptr(), into.len()) };
 }
 
-/// Bytes of ours that nobody stores to while the value lives.
+/// Bytes that are mapped, of ours or of the program's variables, and that nobody stores to while the value
+/// lives.
 pub(crate) fn bytes<'a>(address: usize, count: usize) -> &'a [u8] {
-    // SAFETY: the place is inside a mapping that stays until the process ends; the callers are inside the
-    // library, and the program's only thread with them.
+    // SAFETY: the place is inside a mapping of ours or of the program's file, which may be read and stays
+    // until the process ends; the program's only thread is with the caller, inside the library, and the
+    // callers keep no value beyond their call.
     unsafe { std::slice::from_raw_parts(pointer(address), count) }
 }
 

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use tutti_mpi::abi::*;
 use tutti_mpi::api;
 
-use crate::process::{Stage, running};
+use crate::process::{self, Stage, running};
 use crate::site::Site;
 use crate::{failure, os};
 
@@ -93,7 +93,12 @@ pub(crate) fn expect_create(count: i64, site: Site<'_>) {
     let (found, number, _) = receive();
     expect(Kind::Create, found);
     if number != count as u64 {
-        failure::end_alone(1, format_args!("{site}: CREATE of {count} processes, of {number} on rank 0"));
+        let me = own_rank();
+        let what = "main must do the same on all ranks up to CREATE";
+        failure::end_alone(
+            1,
+            format_args!("{site}: CREATE of {count} processes on rank {me}, of {number} on rank 0: {what}"),
+        );
     }
 }
 
@@ -127,6 +132,10 @@ fn silence() {
     }
 }
 
+fn own_rank() -> usize {
+    process::with(|running| running.me())
+}
+
 /// Ranks must come to the same calls in the same order.
 fn expect(wanted: Kind, found: u64) {
     if found != wanted as u64 {
@@ -137,11 +146,11 @@ fn expect(wanted: Kind, found: u64) {
             4 => "comes to CREATE",
             _ => "ends",
         };
-        let (here, there) = (name(wanted as u64), name(found));
+        let (me, here, there) = (own_rank(), name(wanted as u64), name(found));
         failure::end_alone(
             1,
             format_args!(
-                "before CREATE this rank {here}, where rank 0 {there}: main must do the same on all ranks"
+                "rank {me} {here} in main, where rank 0 {there}: main must do the same on all ranks up to CREATE"
             ),
         );
     }

@@ -1,9 +1,10 @@
 //! Start and end of a rank with shared memory. The object that `tutticc` links calls [`begin`] before `main`.
 //!
 //! ```text
-//! begin    MPI; the arena's address; cards of all ranks; the arena of this job, the protocol if it has
-//! several nodes main     rank 0 on the arena itself; the others on private memory at its address, silent
-//! (replay) CREATE   the others see the arena (create)
+//! begin    MPI; the arena's address; cards of all ranks; the arena of this job, the protocol if it has several
+//!          nodes
+//! main     rank 0 on the arena itself; the others on private memory at its address, silent (replay)
+//! CREATE   the others see the arena (create)
 //! leave    at exit: all ranks have come to their end; MPI's end
 //! ```
 //!
@@ -34,8 +35,8 @@ use crate::process::{Processes, Running, Stage, View, Way, running};
 use crate::size::{Updates, Wishes};
 use crate::states::States;
 use crate::{
-    executor, failure, fault, freed, globals, keep, maps, note, os, present, replay, sites, size, statistics,
-    views,
+    executor, failure, fault, foreign, freed, globals, keep, maps, note, os, present, replay, sites, size,
+    statistics, views,
 };
 
 /// Changes with what ranks tell each other at the start, and with the records.
@@ -164,6 +165,9 @@ pub fn begin(mode: Result<Mode, String>) {
     let bytes = if nodes > 1 { asked + wishes.updates.bytes_beside(asked) } else { asked };
     if let Some(mixture) = mode.mixture().filter(|_| me == 0 && nodes > 1) {
         log::line(format_args!("{mixture}"));
+    }
+    if me == 0 && ranks > 1 {
+        foreign::name_variables();
     }
     if let Err(error) = os::reserve(BASE, bytes) {
         failure::end(format_args!(

@@ -93,10 +93,10 @@ pub(crate) fn end() {
 
 /// A variable of the program's file.
 #[derive(Debug, PartialEq, Eq)]
-struct Symbol {
-    name: String,
-    address: usize,
-    bytes: usize,
+pub(crate) struct Symbol {
+    pub(crate) name: String,
+    pub(crate) address: usize,
+    pub(crate) bytes: usize,
 }
 
 const TYPE_AT: usize = 16;
@@ -109,14 +109,15 @@ const SYMBOL_TABLE: u32 = 2;
 const FLAGS: u64 = 1 | 2 | 1 << 10;
 const OBJECT: u64 = 1;
 
-fn number<const COUNT: usize>(file: &[u8], at: usize) -> Option<u64> {
+/// A number of the program's file, of so many bytes.
+pub(crate) fn number<const COUNT: usize>(file: &[u8], at: usize) -> Option<u64> {
     let mut bytes = [0; 8];
     bytes[..COUNT].copy_from_slice(file.get(at..at.checked_add(COUNT)?)?);
     Some(u64::from_le_bytes(bytes))
 }
 
 /// A section: its type, flags, place in the file, bytes there, and the section that it names.
-fn section(file: &[u8], index: usize) -> Option<(u32, u64, usize, usize, usize)> {
+pub(crate) fn section(file: &[u8], index: usize) -> Option<(u32, u64, usize, usize, usize)> {
     if index as u64 >= number::<2>(file, SECTION_COUNT_AT)? {
         return None;
     }
@@ -129,7 +130,7 @@ fn section(file: &[u8], index: usize) -> Option<(u32, u64, usize, usize, usize)>
 
 /// The variables of a program that lies where it says. Those of other libraries, whose copies it has, carry a
 /// version; those of the compiler and of ours begin with known letters.
-fn symbols_of(file: &[u8]) -> Option<Vec<Symbol>> {
+pub(crate) fn symbols_of(file: &[u8]) -> Option<Vec<Symbol>> {
     if number::<2>(file, TYPE_AT)? != u64::from(libc::ET_EXEC) {
         return None;
     }

@@ -48,8 +48,9 @@ fn show_arena(running: &Running) {
 fn show_at(running: &Running, address: usize) {
     let range = Range { offset: running.view.range.offset, bytes: running.view.bytes as u64 };
     let base = NonNull::new(std::ptr::with_exposed_provenance_mut(address)).expect("an address");
-    // SAFETY: the address space is reserved; private memory at the arena's is what main has stored before
-    // CREATE, which is to be lost.
+    // SAFETY: the library has reserved the range, for the arena or for the kernel's view of it. At the
+    // arena's address lies at most what a replaying main has stored there, which is to be lost; no code of
+    // the library has a reference into it.
     let mapped = unsafe { running.job.map_over(range, base) }.and_then(|()| show_shared(running, address));
     if let Err(error) = mapped.and_then(|()| os::advise_view(address, running.view.bytes)) {
         failure::end(format_args!("shared memory cannot be mapped at {address:#x}: {error}"));
@@ -107,7 +108,10 @@ fn show_units(job: &Job, frames: Range, run: Run, view: usize) -> std::io::Resul
     let (offset, bytes) = (run.first as u64 * UNIT_BYTES as u64, run.count as u64 * UNIT_BYTES as u64);
     let at = std::ptr::with_exposed_provenance_mut(view.wrapping_add(offset as usize));
     let range = Range { offset: frames.offset + offset, bytes };
-    // SAFETY: as for the arena as a whole, of which this is a part.
+    // SAFETY: the units lie in a view of the arena, which the library has reserved, or they are the window,
+    // at the pages that the linker gave to the program's variables alone (parmacs_globals.ld). What lies
+    // there is to be lost: copies that are parted from their mates, or variables of which rank 0 has kept
+    // what they held. Only the program refers to them, by their addresses.
     unsafe { job.map_over(range, NonNull::new(at).expect("an address")) }
 }
 

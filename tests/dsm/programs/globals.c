@@ -1,5 +1,6 @@
 /* A program written for threads: its variables of C are shared (tutticc --globals=shared). Arguments: the number of
- * processes, and what to do wrong without a lock: "race", "same" and "late" store to a variable. */
+ * processes, what to do wrong without a lock: "race", "same" and "late" store to a variable, and a name. The last argument is
+ * kept in a variable. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,12 @@ static struct item items[64];
 static long ready;
 static char text[9000];
 static long failures;
-static volatile long racer, touched[3];
+/* On one page. */
+static volatile struct {
+    long racer, touched[3];
+} stored __attribute__((aligned(64)));
+static const char *argument;
+static size_t argument_bytes;
 
 static void check(int is_right, const char *what) {
     if (!is_right) {
@@ -83,6 +89,7 @@ static void run(void) {
     long me;
     GET_PID(me)
     check(strcmp(name, "initial") == 0 && marks[3] == 4, "values before CREATE");
+    check(strlen(argument) == argument_bytes && argument[argument_bytes] == 0, "an argument of the program");
     BARRIER(meet, processes)
     for (long round = 0; round < ROUNDS; round++) {
         LOCK(lock)
@@ -112,17 +119,17 @@ static void run(void) {
         name = "changed";
     fill(me);
     if (strcmp(wrong, "race") == 0)
-        racer = me + 1;
+        stored.racer = me + 1;
     /* Both have the page before either stores: files say so. */
     if (strcmp(wrong, "same") == 0 && me > 0) {
-        touched[me] = 1;
+        stored.touched[me] = 1;
         leave_mark(me);
         await_mark(3 - me);
-        racer = 7;
+        stored.racer = 7;
     }
     /* The other's store has come here before this process synchronises. */
     if (strcmp(wrong, "late") == 0) {
-        racer = me + 1;
+        stored.racer = me + 1;
         if (me == 0)
             await_mark(1);
         LOCK(lock)
@@ -143,6 +150,8 @@ int main(int argc, char **argv) {
         wrong = argv[2];
     if (argc > 3)
         path = argv[3];
+    argument = argv[argc - 1];
+    argument_bytes = strlen(argument);
     LOCKINIT(lock)
     LOCKINIT(list_lock)
     BARINIT(meet, processes)

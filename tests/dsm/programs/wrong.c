@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <tutti/parmacs.h>
 
 MAIN_ENV
@@ -171,6 +172,7 @@ static void run(void) {
 }
 
 int main(int argc, char **argv) {
+    int rank = 0;
     what = argc > 1 ? argv[1] : "";
     all = G_MALLOC(sizeof *all);
     all->next = 0;
@@ -191,7 +193,13 @@ int main(int argc, char **argv) {
         void *volatile block = G_MALLOC(100);
         block = realloc(block, 200);
     }
-    CREATE(run, is("create") ? 9 : 2);
+    if (is("early"))
+        touch(alone);
+    if (is("differs") || is("counts"))
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (is("differs") && rank == 1)
+        time(NULL);
+    CREATE(run, is("create") ? 9 : is("counts") && rank == 1 ? 1 : 2);
     if (!is("leave")) {
         WAIT_FOR_END(2);
         printf("wrong: nothing was said%s\n", changed_by_one == 2 ? " twice" : "");
