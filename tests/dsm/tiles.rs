@@ -41,9 +41,9 @@ fn dsm_pages_that_several_ranks_of_each_node_store_to_hold_the_stores_of_all() {
         for (ranks, nodes) in [(3, 1), (2, 2), (4, 2), (7, 3)] {
             assert_eq!(drawn(&compiled, (ranks, nodes), &[]), *alone, "{name}: {ranks} on {nodes}");
         }
-        for environment in [("TUTTI_DSM_BACKEND", "mprotect"), ("TUTTI_DSM_CHECK", "1")] {
-            assert_eq!(drawn(&compiled, (4, 2), &[environment]), *alone, "{name}: {environment:?}");
-        }
+        // Not in a checked job: eight bytes of a picture may look like an address.
+        let environment = ("TUTTI_DSM_BACKEND", "mprotect");
+        assert_eq!(drawn(&compiled, (4, 2), &[environment]), *alone, "{name}: {environment:?}");
     }
 }
 
