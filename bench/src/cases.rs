@@ -63,6 +63,8 @@ pub enum Form {
     Cxx,
     /// Of bench/c with OpenSHMEM, by oshcc; ours only.
     Shmem,
+    /// Of bench/c with shared memory, by tutticc; ours only.
+    Parmacs,
     /// Of examples/shared: ours with shared memory, by tutticc; other MPIs run its form with messages.
     Shared,
     /// The form with messages; ours only.
@@ -170,6 +172,7 @@ pub fn all() -> Vec<Case> {
         Case { id: "instructions", program: "instructions", budget_ms: 0, ..PLAIN },
         Case { id: "shmem_calls", program: "shmem_calls", budget_ms: 0, form: Form::Shmem, ..PLAIN },
         Case { id: "calls", program: "calls", form: Form::Cxx, ..PLAIN },
+        Case { id: "handover", program: "handover", budget_ms: 300, form: Form::Parmacs, ..PLAIN },
     ]
     .into_iter()
     .chain(many_pending())

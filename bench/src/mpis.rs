@@ -126,7 +126,9 @@ pub fn prepare(places: &Places, kind: Kind) -> Result<(), String> {
     let programs: BTreeSet<&str> = of(Form::Cxx).collect();
     programs.into_iter().try_for_each(|program| compile_cxx(places, &format!("bench/c/{program}.cpp")))?;
     let programs: BTreeSet<&str> = of(Form::Shmem).collect();
-    programs.into_iter().try_for_each(|program| compile_shmem(places, &format!("bench/c/{program}.c")))?;
+    programs.into_iter().try_for_each(|program| compile_by(places, "oshcc", program))?;
+    let programs: BTreeSet<&str> = of(Form::Parmacs).collect();
+    programs.into_iter().try_for_each(|program| compile_by(places, "tutticc", program))?;
     shared::prepare(places, kind)
 }
 
@@ -198,10 +200,10 @@ pub fn compile_cxx(places: &Places, source: &str) -> Result<(), String> {
     }
 }
 
-/// Compiles a program with OpenSHMEM with our oshcc.
-fn compile_shmem(places: &Places, source: &str) -> Result<(), String> {
-    let folder = places.programs(Kind::Tutti);
-    compile(&places.bin(Kind::Tutti).join("oshcc"), &places.root.join(source), &folder, &[])
+/// Compiles a program of bench/c with another one of our compilers than mpicc.
+fn compile_by(places: &Places, compiler: &str, program: &str) -> Result<(), String> {
+    let source = places.root.join(format!("bench/c/{program}.c"));
+    compile(&places.bin(Kind::Tutti).join(compiler), &source, &places.programs(Kind::Tutti), &[])
 }
 
 fn compile(cc: &Path, source: &Path, folder: &Path, more: &[&str]) -> Result<(), String> {

@@ -19,6 +19,9 @@ pub(super) fn shared_memory(add: &mut Add<'_>) {
         let source = Ratio(shared, threads, TIME);
         add(&format!("shared/{name}-threads"), &text, "times", source, Limit::Unknown, Reach(goal));
     }
+    let text = "shared memory: a lock from rank to rank of a node / one of a futex";
+    let source = Line("handover", "", "times");
+    add("shared/handover", text, "times", source, Limit::Unknown, Reach(2.0));
     // Beside the best peer at most 1.1 times as long; radix sort and SOR have no such goal.
     let programs = [
         ("lu", "LU n=2048", "net_shared_lu", "net_shared_lu_messages", 1.25, Beat(1.0 / 1.1)),
