@@ -166,6 +166,56 @@ static void graph(int reach) {
     MPI_Comm_free(&comm);
 }
 
+/* A line of processes that all describe alike: the ends have neighbours that are not there, with weights. */
+static void line(int by_whom) {
+    int sources[4], destinations[4], weights[4] = {7, 8, 9, 6}, edges[4] = {1, 0, 0, 3}, degree = 4, in, out, weighted;
+    int found[4], found_weights[4], ends[4], ends_weights[4], named[2] = {rank, MPI_PROC_NULL}, degrees[2] = {4, 1};
+    int all[5];
+    MPI_Comm comm;
+    stage = "line";
+    sources[0] = destinations[0] = rank == 0 ? MPI_PROC_NULL : rank - 1;
+    sources[1] = destinations[1] = rank == size - 1 ? MPI_PROC_NULL : rank + 1;
+    sources[2] = destinations[2] = MPI_PROC_NULL;
+    sources[3] = destinations[3] = rank;
+    if (by_whom == 0) {
+        MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, degree, sources, weights, degree, destinations, weights,
+                                       MPI_INFO_NULL, 0, &comm);
+    } else {
+        /* Of the edges that come from nowhere one leads to this process. */
+        memcpy(all, destinations, sizeof destinations);
+        all[4] = rank;
+        MPI_Dist_graph_create(MPI_COMM_WORLD, 2, named, degrees, all, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &comm);
+    }
+    MPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted);
+    if (out != degree || weighted != (by_whom == 0)) {
+        fail("neighbours", weighted, out, degree);
+    }
+    if (by_whom == 0) {
+        MPI_Dist_graph_neighbors(comm, degree, found, found_weights, degree, ends, ends_weights);
+        for (int i = 0; i < degree; i++) {
+            if (found[i] != sources[i] || ends[i] != destinations[i]) {
+                fail("neighbour", i, found[i], sources[i]);
+            }
+            if (found_weights[i] != weights[i] || ends_weights[i] != weights[i]) {
+                fail("weight", i, found_weights[i], weights[i]);
+            }
+        }
+    } else {
+        /* Sources come in the order of those that named them; each one's edge to us has the number that it gave it. */
+        MPI_Dist_graph_neighbors(comm, in, sources, MPI_UNWEIGHTED, out, ends, MPI_UNWEIGHTED);
+        for (int i = 0; i < in; i++) {
+            edges[i] = sources[i] == rank - 1 ? 1 : sources[i] == rank + 1 ? 0 : 3;
+        }
+        if (in != 2 + (rank > 0) + (rank < size - 1)) {
+            fail("sources", 0, in, 2 + (rank > 0) + (rank < size - 1));
+        }
+    }
+    for (int how = 0; how < 3; how++) {
+        exchange(comm, in, sources, edges, degree, 100, how);
+    }
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -183,6 +233,8 @@ int main(int argc, char **argv) {
     }
     graph(1);
     graph(size - 1);
+    line(0);
+    line(1);
     if (rank == 0) {
         printf("neighbours: all right\n");
     }

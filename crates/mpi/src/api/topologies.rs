@@ -213,17 +213,24 @@ unsafe fn weighted(
 ) -> Result<Vec<(c_int, c_int)>> {
     // SAFETY: the user gives an array of this many ranks.
     let ranks = unsafe { array(ranks, degree, name) }?;
-    for (i, &rank) in ranks.iter().enumerate() {
-        comms
-            .checked_member(comm, rank)
-            .map_err(|error| Error::new(error.class, format_args!("{name}[{i}]: {}", error.text)))?;
-    }
+    check_ends(comms, comm, ranks, name)?;
     if is_unweighted(weights) {
         return Ok(ranks.iter().map(|&rank| (rank, 1)).collect());
     }
     // SAFETY: the user gives as many weights.
     let weights = unsafe { weight_array(weights, degree) }?;
     Ok(ranks.iter().copied().zip(weights.iter().copied()).collect())
+}
+
+/// Checks the ends of edges. A neighbour may be MPI_PROC_NULL, as any source or destination of a call (3.10):
+/// it has its place in the buffers of neighbourhood collectives, which nothing comes to or goes from.
+fn check_ends(comms: &Comms, comm: MPI_Comm, ranks: &[c_int], name: &str) -> Result<()> {
+    for (i, &rank) in ranks.iter().enumerate().filter(|(_, rank)| **rank != MPI_PROC_NULL) {
+        comms.checked_member(comm, rank).map_err(|error| {
+            Error::new(error.class, format_args!("{name}[{i}]: {} or MPI_PROC_NULL", error.text))
+        })?;
+    }
+    Ok(())
 }
 
 unsafe fn weight_array<'a>(weights: *const c_int, count: c_int) -> Result<&'a [c_int]> {
@@ -288,13 +295,12 @@ pub(super) unsafe fn create_dist_graph(
 ) -> Result<MPI_Comm> {
     let size = call.comms().intracomm(comm)?.size();
     info::hints(info)?;
+    check_ends(call.comms(), comm, sources, "sources")?;
     for (i, &degree) in degrees.iter().enumerate() {
         check(degree >= 0, MPI_ERR_ARG, || format!("degrees[{i}] is {degree}, expected 0 or more"))?;
-        call.comms()
-            .checked_member(comm, sources[i])
-            .map_err(|error| Error::new(error.class, format_args!("sources[{i}]: {}", error.text)))?;
     }
-    let total = degrees.iter().sum();
+    let total = degrees.iter().try_fold(0_i32, |sum, &degree| sum.checked_add(degree));
+    let total = total.ok_or_else(|| Error::new(MPI_ERR_ARG, "the degrees have a sum above 2147483647"))?;
     // SAFETY: our contract.
     let ends = unsafe { weighted(call.comms(), comm, total, destinations, weights, "destinations") }?;
     let starts = sources.iter().zip(degrees).flat_map(|(&from, &degree)| (0..degree).map(move |_| from));
