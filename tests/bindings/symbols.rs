@@ -96,6 +96,23 @@ fn symbols_are_exactly_those_of_the_tables() {
     }
 }
 
+/// A program in Fortran has no header in which they are inline.
+#[test]
+fn symbols_of_conversions_are_in_the_library_of_fortran() {
+    let header = std::fs::read_to_string(root().join("bindings/mpi/additions.h")).expect("a header");
+    let names =
+        header.lines().filter_map(|line| line.strip_prefix("TUTTI_INLINE ")?.split(['(', ' ']).nth(1));
+    let is_conversion = |name: &&str| {
+        ["_c2f", "_f2c", "_c2f08", "_f082c", "_f2f08", "_f082f"].iter().any(|end| name.ends_with(end))
+    };
+    let wanted: BTreeSet<_> =
+        names.filter(is_conversion).map(|name| (name.to_owned(), "T".to_owned())).collect();
+    assert_eq!(wanted.len(), 2 * (2 * 11 + 6), "{wanted:?}");
+    let defined = symbols("libmpifort_abi.so.1");
+    let missing: Vec<_> = wanted.difference(&defined).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 #[test]
 fn symbols_soname_and_nodelete_are_set() {
     let dynamic = |name| output(Command::new("readelf").arg("-dW").arg(library(name)));

@@ -113,6 +113,11 @@ fn fortran_statuses_to_be_ignored_are_known_in_c() {
 }
 
 #[test]
+fn fortran_calls_functions_of_c_with_handles_that_c_converts() {
+    is_ok("conversions.f90", &["-Wall"], "2");
+}
+
+#[test]
 fn fortran_buffer_that_is_detached_is_the_variable_that_was_attached() {
     is_ok("detached.f90", &["-Wall"], "1");
 }

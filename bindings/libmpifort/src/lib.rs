@@ -14,6 +14,7 @@ mod abi;
 mod array;
 mod by_hand;
 mod callbacks;
+mod conversions;
 mod functions;
 mod handle;
 #[path = "../../shared/lengths.rs"]
