@@ -29,6 +29,29 @@ fn mpmd_programs_make_one_job() {
     assert_eq!(sorted(&ran.stdout), ["a 0 3", "a 1 3", "b 2"]);
 }
 
+/// `mpiexec -configfile`, as MPI has it, and Open MPI's `--app`.
+#[test]
+fn options_of_programs_are_read_from_a_file() {
+    let scratch = Scratch::new("configfile");
+    let file = scratch.path().join("programs");
+    let text = "# a master and its workers\n-genv WORD said\n-n 1 sh -c 'echo master $WORD $TUTTI_RANK $TUTTI_SIZE'\n\n\
+                -n 2 \\\n    sh -c 'echo worker $WORD'\n";
+    std::fs::write(&file, text).expect("a file");
+    let name = file.to_str().expect("UTF-8");
+    for option in ["-configfile", "--configfile", "--app"] {
+        let ran = mpiexec(&[option, name]).expect_success();
+        assert_eq!(sorted(&ran.stdout), ["master said 0 3", "worker said", "worker said"], "{option}: {ran}");
+    }
+    let ran = mpiexec(&["-l", &format!("--configfile={name}")]).expect_success();
+    assert!(ran.stdout.contains("[0] master said 0 3\n"), "{ran}");
+    for words in
+        [&["-configfile", "/no/such"][..], &["-configfile", name, "true"], &["true", ":", "--app", name]]
+    {
+        let ran = mpiexec(words);
+        assert_eq!((ran.code(), ran.stderr.lines().count(), ran.stdout.as_str()), (2, 1, ""), "{ran}");
+    }
+}
+
 #[test]
 fn environment_is_the_callers_with_changes() {
     let show = ["sh", "-c", "echo \"$A,$B,$TUTTI_TEST_MARK\""];

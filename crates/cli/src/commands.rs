@@ -370,7 +370,7 @@ pub fn is_of_this_machine(name: &str) -> bool {
 /// Runs a command.
 pub fn run(name: &str, arguments: Vec<OsString>) -> ExitCode {
     if name == "submit" {
-        return submit::run(&arguments);
+        return submit::run(arguments);
     }
     let words = [OsString::from("tutti"), name.into()].into_iter().chain(arguments);
     let command = match Line::try_parse_from(words) {

@@ -15,6 +15,7 @@ use tutti_protocol::wire::{Binding, Inherits, Input};
 use crate::library::Choice;
 
 mod completed;
+mod config_file;
 mod effects;
 mod error;
 mod foreign;
@@ -25,6 +26,7 @@ mod values;
 mod words;
 
 pub use completed::command;
+pub use config_file::expanded;
 pub use error::OptionError;
 pub use help::help;
 pub use keys::Launcher;

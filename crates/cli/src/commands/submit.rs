@@ -12,7 +12,14 @@ use crate::cluster::{self, Answer};
 use crate::options::{self, Launcher};
 use crate::{front, stdout};
 
-pub(super) fn run(arguments: &[OsString]) -> ExitCode {
+pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
+    let arguments = &match options::expanded(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            print_line(format_args!("tutti submit: {error}"));
+            return ExitCode::from(options::USAGE);
+        }
+    };
     if let Some(target) = at::target() {
         return submit_at(&target, arguments);
     }

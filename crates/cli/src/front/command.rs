@@ -34,6 +34,10 @@ pub fn run(name: &'static str, arguments: Vec<OsString>) -> ExitCode {
     if arguments.first().is_some_and(|first| first == origin::WORD) {
         return origin::run();
     }
+    let arguments = match options::expanded(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(name, &error.to_string(), USAGE),
+    };
     let launcher = match name {
         "tutti run" => Launcher::Run,
         "tutti alloc" => Launcher::Alloc,

@@ -45,6 +45,7 @@ fn hint(key: Key) -> ValueHint {
     match key {
         Key::Directory => ValueHint::DirPath,
         Key::HostFile
+        | Key::ConfigFile
         | Key::OutputFile
         | Key::ErrorsFile
         | Key::OutputFolder

@@ -37,6 +37,16 @@ pub enum OptionError {
         /// Letters that there are.
         known: &'static str,
     },
+    /// A file of options that cannot be read, or is none.
+    #[error("{option} {file}: {why}")]
+    File {
+        /// Which option.
+        option: String,
+        /// Its file.
+        file: String,
+        /// What is wrong.
+        why: String,
+    },
     /// Option of another command.
     #[error("{option} {text}")]
     Elsewhere {

@@ -98,11 +98,7 @@ pub const FOREIGN: &[Spec] = &[
         &["bynode", "byslot"],
         &[],
     ),
-    refused(
-        "programs and options are given in the command line, with colons between them",
-        &["configfile", "app", "file"],
-        &["VALUE"],
-    ),
+    refused("--configfile FILE reads programs and their options from a file", &["file"], &["VALUE"]),
     refused("Tutti has no options for what it does at errors", &["runtime-options"], &["VALUE"]),
     foreign(&["mca", "omca", "gmca", "prtemca", "pmixmca", "gpmixmca"], &["NAME", "VALUE"]),
     foreign(

@@ -60,6 +60,7 @@ const GROUPS: [(&str, &[Key]); 7] = [
         "Processes and cores",
         &[
             Key::Ranks,
+            Key::ConfigFile,
             Key::RanksPerNode,
             Key::CoresPerRank,
             Key::BindTo,

@@ -51,6 +51,7 @@ pub enum Key {
     CoresPerRank,
     Hosts,
     HostFile,
+    ConfigFile,
     RanksPerNode,
     Nodes,
     VirtualNodes,

@@ -267,6 +267,12 @@ pub const OPTIONS: &[Spec] = &[
         &["FILE"],
         "a file with one node per line: NAME, NAME:RANKS or NAME slots=RANKS",
     ),
+    option(
+        Key::ConfigFile,
+        &["configfile", "app"],
+        &["FILE"],
+        "in place of the programs: a file with a program and its options in each line",
+    ),
     option(Key::RanksPerNode, &["ppn", "N", "npernode", "perhost"], &["N"], "ranks per node"),
     option(Key::OnePerNode, &["pernode"], &[], ""),
     option(

@@ -130,6 +130,12 @@ fn parse_section(
         match option.key {
             Key::Version => return Ok(Section::Instead(Request::Version)),
             Key::Help => return Ok(Section::Instead(Request::Help)),
+            Key::ConfigFile => {
+                return Err(OptionError::Elsewhere {
+                    option: name,
+                    text: "is for a command line without programs, which are in the file",
+                });
+            }
             Key::AllVariable => all.variables.push((values.remove(0), values.remove(0))),
             Key::AllVariableList => all.inherits = only(&all.inherits, &values[0]),
             Key::NoneInherited if name.contains("genv") => all.inherits = Inherits::Only(Vec::new()),
@@ -162,7 +168,7 @@ fn parse_section(
 }
 
 /// All values of an option: those in its own word, and the words behind it.
-fn with_values<'a>(
+pub(super) fn with_values<'a>(
     option: &Spec,
     name: &str,
     mut values: Vec<OsString>,
@@ -183,16 +189,16 @@ fn with_values<'a>(
 }
 
 /// An option as found in a word of the command line.
-struct Found {
-    option: &'static Spec,
+pub(super) struct Found {
+    pub(super) option: &'static Spec,
     /// Name as written.
-    written: String,
+    pub(super) written: String,
     /// Values in the same word.
-    values: Vec<OsString>,
+    pub(super) values: Vec<OsString>,
 }
 
 /// The option that a word names. `None`: the word is a program.
-fn find(word: &OsStr) -> Result<Option<Found>, OptionError> {
+pub(super) fn find(word: &OsStr) -> Result<Option<Found>, OptionError> {
     let bytes = word.as_bytes();
     let Some(text) = bytes.strip_prefix(b"--").or_else(|| bytes.strip_prefix(b"-")) else { return Ok(None) };
     let (name, value) = match text.iter().position(|byte| *byte == b'=') {
