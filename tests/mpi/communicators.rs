@@ -20,6 +20,25 @@ fn intercommunicators_bridge_two_groups() {
     conforms("intercommunicators", &RANKS);
 }
 
+/// What was reported of other libraries: see the program.
+#[test]
+fn reports_about_other_libraries_do_not_hold_here() {
+    let scratch = Scratch::new("mpi-reported");
+    let compiled = compile("tests/mpi/programs/reported.c", scratch.path());
+    let file = scratch.path().join("file");
+    let name = file.to_str().expect("UTF-8");
+    for nodes in ["1", "2"] {
+        for ranks in ["1", "2", "3"] {
+            let mut command = program("mpiexec");
+            command.args(["--virtual-nodes", nodes, "-n", ranks]).arg(&compiled).arg(name);
+            if nodes <= ranks {
+                let ran = run(&mut command, LIMIT).expect_success();
+                assert!(ran.stdout.contains("reported: ok\n"), "{ranks} ranks, {nodes} nodes: {ran}");
+            }
+        }
+    }
+}
+
 #[test]
 fn topologies_report_neighbors() {
     conforms("topologies", &[1, 2, 3, 4, 6]);
