@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
-use tutti_tests::{dist, program};
+use rustix::process::{Signal, kill_process};
+use tutti_tests::{Scratch, dist, program, root};
 
-use crate::harness::LIMIT;
+use crate::harness::{LIMIT, Mark};
 
 /// Sections that every page has.
 const SECTIONS: [&str; 6] = ["NAME", "SYNOPSIS", "DESCRIPTION", "EXAMPLES", "FILES", "EXIT STATUS"];
@@ -150,4 +151,35 @@ fn completion_of_bash_offers_options_and_programs() {
     ] {
         assert!(offered(words).lines().any(|line| line == expected), "{words:?}: {}", offered(words));
     }
+}
+
+/// The front door: what stands there is typed line by line, with fewer rounds.
+#[test]
+fn first_session_of_the_readme_runs_as_it_is_typed() {
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");
+    let session = readme.split("\n## A first session\n").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let session = session.expect("a first session");
+    let typed: Vec<&str> = session.lines().filter_map(|line| line.strip_prefix("    $ ")).collect();
+    assert!(typed.len() >= 10, "{typed:?}");
+    let scratch = Scratch::new("first-session");
+    std::os::unix::fs::symlink(root().join("examples"), scratch.path().join("examples"))
+        .expect("the examples");
+    std::fs::create_dir(scratch.path().join("target")).expect("a folder");
+    std::os::unix::fs::symlink(dist(), scratch.path().join("target/dist")).expect("the tree");
+    let script = typed.join("\n").replace(" 40000", " 400");
+    let mut bash = Command::new("bash");
+    bash.args(["-e", "-c", &script]).current_dir(scratch.path()).env_remove("TUTTI_DAEMON");
+    bash.env("TUTTI_DIR", scratch.path().join("run"));
+    let mark = Mark::new();
+    mark.on(&mut bash);
+    let ran = tutti_tests::run(&mut bash, LIMIT);
+    // The daemon that mpiexec starts goes by itself, later.
+    mark.processes().into_iter().for_each(|left| drop(kill_process(left, Signal::KILL)));
+    mark.assert_nothing_left();
+    let rounds = ran.stdout.lines().filter(|line| line.starts_with("400 rounds in ")).count();
+    assert_eq!(
+        (ran.code(), rounds),
+        (0, 4),
+        "two at once, one of the cluster, one that was submitted: {ran}"
+    );
 }
