@@ -184,12 +184,19 @@ fn submit_program_options_are_those_of_mpiexec() {
     let path = tool.parent().expect("its folder").to_str().expect("UTF-8");
     let words = ["-x", "A=1", "-env", "B", "2", "-genv", "C", "3", "-wdir", "/usr", "--path", path];
     let files = ["--outfile-pattern", "o.%r", "--errfile-pattern", "e.%r", "--map-by", "ppr:2:node", "true"];
-    let job = submit(&cluster, &[&words[..], &files].concat());
-    let row = await_over(&cluster, job);
-    assert_eq!(row["status"], 0, "{row}");
-    // A script runs once.
-    assert_eq!(read(cluster.folder.join("o.0")), "1 2 3 node0:2\n");
-    assert_eq!(read(cluster.folder.join("e.0")), "/usr\n");
+    // The same words in the command line, and in a file.
+    let in_file = cluster.folder.join("words");
+    std::fs::write(&in_file, [&words[..], &files].concat().join(" ")).expect("a file");
+    let named = ["--configfile", in_file.to_str().expect("UTF-8")];
+    for all in [[&words[..], &files].concat(), named.to_vec()] {
+        let row = await_over(&cluster, submit(&cluster, &all));
+        assert_eq!(row["status"], 0, "{row}");
+        // A script runs once.
+        for (file, text) in [("o.0", "1 2 3 node0:2\n"), ("e.0", "/usr\n")] {
+            assert_eq!(read(cluster.folder.join(file)), text, "{all:?}");
+            std::fs::remove_file(cluster.folder.join(file)).expect("the file");
+        }
+    }
     let ran = cluster.tutti(&["submit", "--nooversubscribe", "-n", "3", "true"]);
     assert_eq!((ran.code(), ran.stderr.lines().count()), (1, 1), "{ran}");
     // Said once, and the job runs.

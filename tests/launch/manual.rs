@@ -174,7 +174,9 @@ fn first_session_of_the_readme_runs_as_it_is_typed() {
     mark.on(&mut bash);
     let ran = tutti_tests::run(&mut bash, LIMIT);
     // The daemon that mpiexec starts goes by itself, later.
-    mark.processes().into_iter().for_each(|left| drop(kill_process(left, Signal::KILL)));
+    for left in mark.processes() {
+        let _ = kill_process(left, Signal::KILL);
+    }
     mark.assert_nothing_left();
     let rounds = ran.stdout.lines().filter(|line| line.starts_with("400 rounds in ")).count();
     assert_eq!(

@@ -20,7 +20,7 @@ fn intercommunicators_bridge_two_groups() {
     conforms("intercommunicators", &RANKS);
 }
 
-/// What was reported of other libraries: see the program.
+/// Reports of users of other libraries, from 2024 to 2026: see the program.
 #[test]
 fn reports_about_other_libraries_do_not_hold_here() {
     let scratch = Scratch::new("mpi-reported");

@@ -40,11 +40,11 @@ pub enum OptionError {
     /// A file of options that cannot be read, or is none.
     #[error("{option} {file}: {why}")]
     File {
-        /// Which option.
+        /// Option as written.
         option: String,
-        /// Its file.
+        /// File as named.
         file: String,
-        /// What is wrong.
+        /// Reason.
         why: String,
     },
     /// Option of another command.

@@ -45,7 +45,8 @@ pub struct Edges {
 
 impl Topology {
     /// Whom the process of a rank receives from and sends to in neighbourhood collectives (8.6), in the
-    /// standard's order. MPI_PROC_NULL stands beyond the ends of a grid, and where a distributed graph has it.
+    /// standard's order. MPI_PROC_NULL stands beyond the ends of a grid, and where a distributed graph has
+    /// it.
     pub fn neighbours(&self, rank: usize) -> (Vec<c_int>, Vec<c_int>) {
         match self {
             Topology::Cart(grid) => {
