@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use tutti_testkit::{Need, skip};
 use tutti_tests::{Scratch, compile, program, run};
 
 use crate::LIMIT;
@@ -137,5 +138,37 @@ fn bad_memory_that_the_program_itself_touches_ends_by_its_signal() {
         assert_eq!(ran.code(), 128 + 11, "{word}: {ran}");
         let is_alone = ran.stderr.lines().count() == 1 && ran.stderr.contains("was killed by signal 11");
         assert!(is_alone, "{word}: {ran}");
+    }
+}
+
+/// Of a fault in a call, as of one in the program; the status of the job is the same as without.
+#[test]
+fn bad_memory_leaves_a_core_file_where_the_user_asks_for_one() {
+    let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").expect("a pattern");
+    if pattern.starts_with(['|', '/']) {
+        return skip(Need::Kernel, "core files do not go to the working directory");
+    }
+    let tried = Tried::new("mpi-bad-memory-core");
+    for (limit, wanted) in [("0", 0), ("unlimited", 1)] {
+        let mpiexec = program("mpiexec");
+        let mut shell = Command::new("bash");
+        let folder = tried.scratch.path().join(limit);
+        std::fs::create_dir(&folder).expect("a folder");
+        shell
+            .args(["-c", &format!("ulimit -S -c {limit} && exec \"$@\""), "bash"])
+            .arg(mpiexec.get_program());
+        shell.env("BAD_MEMORY_FILE", folder.join("file")).current_dir(&folder);
+        shell.args(["-n", "1"]).arg(&tried.program).arg("self");
+        let ran = run(&mut shell, LIMIT);
+        assert!(ran.code() != 0 && ran.code() < 128 && ran.stderr.contains("MPI_Sendrecv"), "{limit}: {ran}");
+        let files = std::fs::read_dir(&folder).expect("the folder").flatten();
+        let cores: Vec<_> =
+            files.filter(|file| file.file_name().as_encoded_bytes().starts_with(b"core")).collect();
+        assert_eq!(cores.len(), wanted, "{limit}: {ran}");
+        for core in cores {
+            let bytes = std::fs::read(core.path()).expect("a core file");
+            // The kind of an ELF file: 4 is a core.
+            assert!(bytes.starts_with(b"\x7fELF") && bytes[16] == 4, "it is none");
+        }
     }
 }

@@ -38,6 +38,9 @@ const TELLERS: [&[u8]; 3] = [b"libgfortran", b"libpython", b"python"];
 const PENDING: &str = "a call that is pending";
 /// Another thread's end of the job takes no longer.
 const END: Duration = Duration::from_secs(3);
+/// How often a core file is looked for that is being written, and how long between.
+const CORE_LOOKS_MAX: u32 = 1500;
+const CORE_LOOK: Duration = Duration::from_millis(20);
 /// Faults so close below the stack's end are the program's that has no more of it.
 const STACK_BYTES: usize = 64 << 10;
 /// More functions than this are no call of ours.
@@ -210,7 +213,47 @@ fn say(address: Option<usize>, access: Option<Access>, signal: c_int) {
         ),
     );
     if action_before(signal).is_some_and(|before| before.sa_sigaction == libc::SIG_DFL) {
+        leave_core(signal);
         crate::end::end(Notice::Fatal(STATUS as u32), STATUS);
+    }
+}
+
+/// Leaves a core file where the user has asked for one (`ulimit -c`): a copy of this process, with this
+/// thread's stack, dies of the signal. The process itself ends as it does without.
+fn leave_core(signal: c_int) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the place is ours.
+    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_CORE, &raw mut limit) } == 0;
+    if !is_known || limit.rlim_cur == 0 {
+        return;
+    }
+    // SAFETY: the copy has this thread alone, and does nothing that needs a lock or the heap. The C library's
+    // function would call what programs have it call at a fork.
+    let copy = unsafe { libc::syscall(libc::SYS_fork) };
+    if copy == 0 {
+        die_of(signal);
+    }
+    let nowhere = core::ptr::null_mut::<c_void>();
+    for _ in 0..CORE_LOOKS_MAX {
+        // SAFETY: nothing is written.
+        let gone = unsafe { libc::syscall(libc::SYS_wait4, copy, nowhere, libc::WNOHANG, nowhere) };
+        if copy < 0 || gone != 0 {
+            return;
+        }
+        std::thread::sleep(CORE_LOOK);
+    }
+}
+
+/// Ends this process by a signal that is blocked, without the handlers of the program.
+fn die_of(signal: c_int) -> ! {
+    // SAFETY: the set is ours; the calls are those that a handler of a signal may make.
+    unsafe {
+        let mut own = std::mem::zeroed::<libc::sigset_t>();
+        libc::signal(signal, libc::SIG_DFL);
+        libc::sigaddset(&raw mut own, signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const own, core::ptr::null_mut());
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal);
+        libc::_exit(STATUS)
     }
 }
 
