@@ -20,6 +20,7 @@ fn missing_way_to_other_nodes_is_named_for_any_number_of_ranks() {
         command.env("TUTTI_DAEMON", "none").arg("--net").arg(mpiexec_path());
         let ran = run(command.args(["--virtual-nodes", "2", "-n", ranks]).arg(&path));
         assert!(ran.code() != 0, "{ranks}: {ran}");
+        assert!(ran.stderr.contains("cannot be opened: 127."), "the node is named: {ranks}: {ran}");
         assert!(ran.stderr.contains("Network is unreachable"), "{ranks}: {ran}");
     }
 }
@@ -48,7 +49,7 @@ fn way_to_another_node_that_is_cut_is_named_within_seconds() {
     }
     let scratch = Scratch::new("launch-cut");
     let path = compile("tests/launch/programs/goes_silent.c", scratch.path());
-    let ways = ["refuse", "drop"].map(|way| {
+    let ways = ["refuse", "blackhole", "heard", "drop"].map(|way| {
         let said = scratch.path().join(way);
         let mut shell = Command::new("bash");
         shell.env("TUTTI_DAEMON", "none").env("SAID", &said);
@@ -59,9 +60,15 @@ fn way_to_another_node_that_is_cut_is_named_within_seconds() {
     });
     for (job, said, way) in ways {
         let text = || std::fs::read_to_string(&said).expect("what it said");
-        await_that("the user is told", || text().contains("nothing has come from rank 0 of another node"));
-        assert_eq!(text().contains("Permission denied"), way == "refuse", "{}", text());
-        assert_eq!(text().lines().count(), 1, "{}", text());
+        // A node that cannot send knows why and to whom; one that hears nothing knows whom it has asked.
+        let wanted = match way {
+            "drop" => "nothing has come from rank 0 of another node (10.213.0.",
+            "blackhole" => ": Invalid argument; a firewall or a route",
+            _ => ": Permission denied; a firewall or a route",
+        };
+        await_that("the user is told", || text().contains(wanted));
+        assert!(way == "drop" || text().contains("has refused to send to rank 0 on 10.213.0."), "{}", text());
+        assert!(way == "heard" || text().lines().count() == 1, "{way}: {}", text());
         job.signal(rustix::process::Signal::KILL);
         job.end();
     }

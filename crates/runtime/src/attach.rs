@@ -24,6 +24,7 @@ use tutti_shm::spawn::{ANSWER_BYTES_MAX, Answer, REQUEST_BYTES_MAX, Request, SPA
 use tutti_shm::ticket::{
     Attach, BadTicket, Connection, Face, Notice, SIZE_VARIABLE, TICKET_VARIABLE, Ticket, Welcome,
 };
+use tutti_transport::udp::NoWay;
 
 use crate::lost_ticket;
 use crate::stdio;
@@ -131,7 +132,8 @@ pub enum AttachError {
 
 /// Advice for the user when the kernel has no way to the addresses of the other nodes.
 fn hint(error: &io::Error) -> &'static str {
-    match error.raw_os_error() {
+    let no_way = || error.get_ref()?.downcast_ref::<NoWay>()?.error.raw_os_error();
+    match error.raw_os_error().or_else(no_way) {
         Some(libc::ENETUNREACH | libc::ENETDOWN | libc::EADDRNOTAVAIL) => {
             "; is the interface with this node's address up (of virtual nodes the loopback: ip link set lo up)?"
         }

@@ -68,6 +68,10 @@ impl<T: Transport> Transport for Forger<T> {
         self.inner.budget()
     }
 
+    fn refusal(&self) -> Option<(u32, io::Error)> {
+        self.inner.refusal()
+    }
+
     fn send(&mut self, batch: &[Outgoing<'_>]) -> io::Result<usize> {
         let sent = self.inner.send(batch)?;
         for datagram in &batch[..sent] {

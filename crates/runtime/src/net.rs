@@ -7,6 +7,7 @@
 mod silence;
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicBool;
@@ -27,7 +28,7 @@ use crate::clock::{Clock, monotonic_ns};
 use crate::flow::SegmentFlow;
 use crate::job::Job;
 use crate::polite::Politeness;
-use silence::{PEER_SILENCE_NS, SILENCE_NS, Silence};
+use silence::{PEER_SILENCE_NS, Refusals, SILENCE_NS, Silence};
 
 /// Datagrams are not longer than this, however much the path takes: what is lost is lost whole.
 pub const DATAGRAM_BYTES_MAX: usize = 8 << 10;
@@ -72,6 +73,9 @@ pub struct Net {
     planned: Vec<Transmit>,
     gone: usize,
     silence: Silence,
+    refusals: Refusals,
+    /// Addresses of all ranks' nodes, by rank.
+    hosts: Vec<IpAddr>,
     politeness: Politeness,
     #[cfg(feature = "testing")]
     record_forger: Option<crate::record_forger::RecordForger>,
@@ -118,7 +122,7 @@ impl Net {
         let peers = &network.peers;
         let mut udp = Udp::attach(network.socket.try_clone()?, peers.addresses())?;
         udp.remark_to(remark);
-        udp.check_ways()?;
+        udp.check_ways().map_err(io::Error::other)?;
         let mut others = (0..job.ranks()).filter(|rank| !job.local_ranks().contains(*rank));
         if let (Some(other), None) = (others.next(), others.next()) {
             udp.settle_on(other as u32)?;
@@ -144,14 +148,20 @@ impl Net {
                 endpoint.renew(Rank(rank as u32), job.begin_far(rank));
             }
         }
-        let net = Net::new(endpoint, transport, job.clock().clone());
+        let hosts = peers.addresses().iter().map(SocketAddr::ip).collect();
+        let net = Net::new(endpoint, transport, job.clock().clone(), hosts);
         #[cfg(feature = "testing")]
         let net =
             Net { record_forger: crate::record_forger::RecordForger::from_environment(job.rank()), ..net };
         Ok(Some(net))
     }
 
-    fn new(endpoint: Endpoint<SegmentFlow>, transport: Box<dyn Transport>, clock: Clock) -> Self {
+    fn new(
+        endpoint: Endpoint<SegmentFlow>,
+        transport: Box<dyn Transport>,
+        clock: Clock,
+        hosts: Vec<IpAddr>,
+    ) -> Self {
         let config = endpoint.config();
         // What is planned, also when the data are put with the heads: single datagrams, and a burst behind
         // them.
@@ -166,6 +176,8 @@ impl Net {
             planned: Vec::with_capacity(TRANSMITS_MAX),
             gone: 0,
             silence: Silence::default(),
+            refusals: Refusals::default(),
+            hosts,
             politeness: Politeness::of_environment(),
             #[cfg(feature = "testing")]
             record_forger: None,
@@ -329,27 +341,39 @@ impl Net {
         }
     }
 
-    /// Says once that nothing comes back, whatever is asked: from anywhere since the start, or from one rank.
+    /// Says once that nothing comes back, whatever is asked: from anywhere since the start, or from one rank;
+    /// and once that the kernel lets nothing out, which is the reason where it is known.
     fn watch_silence(&mut self) {
         let counters = self.endpoint.counters();
+        let own = self.endpoint.identity().rank.0;
+        // A process that has ended refuses, too, and is named by its starter.
+        let refusal =
+            self.transport.refusal().filter(|(_, error)| error.kind() != io::ErrorKind::ConnectionRefused);
+        if let Some((peer, error)) = refusal
+            && self.refusals.have_lasted(now(&self.clock).ns, self.transport.counters().refused)
+        {
+            let host = self.hosts[peer as usize];
+            return remark(format_args!(
+                "rank {own}: for {} s this node's kernel has refused to send to rank {peer} on {host}: {error}; a firewall or a route of \
+                 this node forbids it (nft list ruleset, ip route get {host})",
+                SILENCE_NS / 1_000_000_000
+            ));
+        }
         if self.silence.has_lasted(now(&self.clock).ns, counters.datagrams_in, counters.probes) {
             remark(format_args!(
                 "rank {}: nothing has come from other nodes for {} s, whatever they were asked: their ranks have not called MPI_Init yet, \
                  or a firewall drops UDP between the nodes",
-                self.endpoint.identity().rank.0,
+                own,
                 SILENCE_NS / 1_000_000_000
             ));
-        } else if let Some(peer) = self.endpoint.silent_peer(now(&self.clock), PEER_SILENCE_NS) {
-            let why = self.transport.refusal().map_or_else(String::new, |error| {
-                format!(
-                    "; the kernel has refused to send there: {error} (a firewall or a route of this node)"
-                )
-            });
+        } else if !self.refusals.is_named()
+            && let Some(peer) = self.endpoint.silent_peer(now(&self.clock), PEER_SILENCE_NS)
+        {
             remark(format_args!(
-                "rank {}: nothing has come from rank {} of another node for {} s, whatever it was asked: it has not called MPI_Init yet, \
-                 it is stopped, its node is away, or a firewall drops UDP between the nodes{why}",
-                self.endpoint.identity().rank.0,
+                "rank {own}: nothing has come from rank {} of another node ({}) for {} s, whatever it was asked: it has not called \
+                 MPI_Init yet, it is stopped, its node is away, or a firewall drops UDP between the nodes",
                 peer.0,
+                self.hosts[peer.0 as usize],
                 PEER_SILENCE_NS / 1_000_000_000
             ));
         }

@@ -201,6 +201,10 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.budget()
     }
 
+    fn refusal(&self) -> Option<(u32, io::Error)> {
+        self.inner.refusal()
+    }
+
     fn send(&mut self, batch: &[Outgoing<'_>]) -> io::Result<usize> {
         // What is left goes on together: a loss in the network would not cut the runs that the kernel gets.
         let (mut kept, mut places) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));

@@ -168,9 +168,9 @@ pub trait Transport: Send {
     /// When a peer is not in the table or a datagram is empty.
     fn send(&mut self, batch: &[Outgoing<'_>]) -> io::Result<usize>;
 
-    /// Why a datagram was last refused that counts as lost: a firewall, a route, a peer that has gone. None:
-    /// none was.
-    fn refusal(&self) -> Option<io::Error> {
+    /// Peer whose datagram was last refused and counts as lost, and the reason: a firewall, a route, a peer
+    /// that has gone. None: none was.
+    fn refusal(&self) -> Option<(u32, io::Error)> {
         None
     }
 
@@ -228,7 +228,7 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
         (**self).send(batch)
     }
 
-    fn refusal(&self) -> Option<io::Error> {
+    fn refusal(&self) -> Option<(u32, io::Error)> {
         (**self).refusal()
     }
 

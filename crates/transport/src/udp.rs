@@ -111,8 +111,10 @@ pub struct Udp {
     settled_on: Option<u32>,
     /// The last look found something.
     busy: bool,
-    /// Why the kernel has last refused a datagram that counts as lost.
-    refusal: Option<i32>,
+    /// Host of each peer.
+    hosts_of_peers: Vec<IpAddr>,
+    /// Why the kernel has last refused a datagram that counts as lost, and whose it was.
+    refusal: Option<(u32, i32)>,
     /// Where the user is told of a path that has become narrower; once.
     remark: Option<fn(fmt::Arguments<'_>)>,
     sender: Sender,
@@ -150,7 +152,8 @@ impl Udp {
             peers.iter().enumerate().map(|(peer, address)| (os::key_of(address), peer as u32)).collect();
         sources.sort_unstable();
         let longest = budget::longest(own.ip());
-        let mut hosts: Vec<IpAddr> = peers.iter().map(SocketAddr::ip).collect();
+        let hosts_of_peers: Vec<IpAddr> = peers.iter().map(SocketAddr::ip).collect();
+        let mut hosts = hosts_of_peers.clone();
         hosts.sort_unstable();
         hosts.dedup();
         let datagram_bytes_max = path_bytes(own.ip(), &hosts).unwrap_or(longest).min(DATAGRAM_BYTES_MAX);
@@ -167,6 +170,7 @@ impl Udp {
             runs: Runs::Never,
             settled_on: None,
             busy: false,
+            hosts_of_peers,
             refusal: None,
             remark: None,
             sender: Sender::new(),
@@ -191,21 +195,24 @@ impl Udp {
     /// Whether there is a way to each peer's host.
     ///
     /// # Errors
-    /// The kernel's: ENETUNREACH where it knows none.
-    pub fn check_ways(&self) -> io::Result<()> {
+    /// The first host without one, and the kernel's answer: ENETUNREACH where it knows none.
+    pub fn check_ways(&self) -> Result<(), NoWay> {
+        let check = |&host: &IpAddr| self.check_way(host).map_err(|error| NoWay { host, error });
+        self.hosts.iter().try_for_each(check)
+    }
+
+    fn check_way(&self, host: IpAddr) -> io::Result<()> {
         let any: IpAddr = match self.own {
             IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
             IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
         };
-        self.hosts.iter().try_for_each(|host| {
-            // Nothing is sent: the kernel looks for the way. A link-local address has none without its
-            // interface, and is not asked for here.
-            let is_of_link = matches!(host, IpAddr::V6(address) if address.is_unicast_link_local());
-            if is_of_link || host.is_ipv4() != self.own.is_ipv4() {
-                return Ok(());
-            }
-            UdpSocket::bind((any, 0))?.connect((*host, 9))
-        })
+        // Nothing is sent: the kernel looks for the way. A link-local address has none without its
+        // interface, and is not asked for here.
+        let is_of_link = matches!(host, IpAddr::V6(address) if address.is_unicast_link_local());
+        if is_of_link || host.is_ipv4() != self.own.is_ipv4() {
+            return Ok(());
+        }
+        UdpSocket::bind((any, 0))?.connect((host, 9))
     }
 
     /// Whom to tell, in one line, that the path to a peer has become narrower.
@@ -255,8 +262,8 @@ impl Udp {
     }
 
     /// Judges a lot that the kernel refused.
-    /// `bytes` has its first datagram.
-    fn judge(&mut self, error: io::Error, lot: &Lot, bytes: usize) -> io::Result<Verdict> {
+    /// `bytes` has its first datagram, which is for `peer`.
+    fn judge(&mut self, error: io::Error, lot: &Lot, bytes: usize, peer: u32) -> io::Result<Verdict> {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => Ok(Verdict::Later),
             // A device or a kernel that does not segment.
@@ -285,7 +292,12 @@ impl Udp {
                 | libc::EPERM
                 | libc::EACCES),
             ) => {
-                self.refusal = Some(errno);
+                self.refusal = Some((peer, errno));
+                Ok(Verdict::Lost)
+            }
+            // A route of the kind `blackhole`: it may be gone again soon, as one that forbids.
+            Some(libc::EINVAL) if self.check_way(self.hosts_of_peers[peer as usize]).is_err() => {
+                self.refusal = Some((peer, libc::EINVAL));
                 Ok(Verdict::Lost)
             }
             _ => Err(error),
@@ -316,6 +328,16 @@ impl Udp {
             assert!(datagram.bytes() > 0, "an empty datagram");
         }
     }
+}
+
+/// A host to which the kernel knows no way.
+#[derive(Debug, thiserror::Error)]
+#[error("{host}: {error}")]
+pub struct NoWay {
+    /// The host.
+    pub host: IpAddr,
+    /// The kernel's answer.
+    pub error: io::Error,
 }
 
 /// Whether the kernel takes runs.
@@ -407,7 +429,7 @@ impl Transport for Udp {
                     self.counters.sent += datagrams as u64;
                     gone += datagrams;
                 }
-                Err(error) => match self.judge(error, &lots[0], rest[0].bytes())? {
+                Err(error) => match self.judge(error, &lots[0], rest[0].bytes(), rest[0].peer)? {
                     Verdict::Later => break,
                     Verdict::Again => {}
                     Verdict::Lost => {
@@ -420,8 +442,8 @@ impl Transport for Udp {
         Ok(gone)
     }
 
-    fn refusal(&self) -> Option<io::Error> {
-        self.refusal.map(io::Error::from_raw_os_error)
+    fn refusal(&self) -> Option<(u32, io::Error)> {
+        self.refusal.map(|(peer, errno)| (peer, io::Error::from_raw_os_error(errno)))
     }
 
     fn receive(&mut self, take: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
@@ -580,7 +602,7 @@ mod tests {
         let mut waits = Vec::new();
         for errno in [libc::EIO, libc::EINVAL].into_iter().cycle().take(12) {
             let before = Instant::now();
-            let verdict = udp.judge(io::Error::from_raw_os_error(errno), &run, 100);
+            let verdict = udp.judge(io::Error::from_raw_os_error(errno), &run, 100, 0);
             assert!(matches!(verdict, Ok(Verdict::Again)));
             let Runs::Refused { until, refused_for } = udp.runs else { panic!("{:?}", udp.runs) };
             waits.push((until - before).as_millis() / 100 * 100);
@@ -595,9 +617,9 @@ mod tests {
         udp.runs.note_success();
         assert_eq!(udp.runs, Runs::Whole { refused_for: REFUSED_FOR_MIN });
         let single = Lot { segment_bytes: 0, ..run };
-        assert!(udp.judge(io::Error::from_raw_os_error(libc::EINVAL), &single, 100).is_err());
+        assert!(udp.judge(io::Error::from_raw_os_error(libc::EINVAL), &single, 100, 0).is_err());
         assert!(matches!(
-            udp.judge(io::Error::from_raw_os_error(libc::EHOSTUNREACH), &single, 100),
+            udp.judge(io::Error::from_raw_os_error(libc::EHOSTUNREACH), &single, 100, 0),
             Ok(Verdict::Lost)
         ));
     }
@@ -611,14 +633,14 @@ mod tests {
         });
         let narrow = || io::Error::from_raw_os_error(libc::EMSGSIZE);
         let run = Lot { first: 0, count: 2, segment_bytes: 1472 };
-        assert!(matches!(udp.judge(narrow(), &run, 1472), Ok(Verdict::Again)));
+        assert!(matches!(udp.judge(narrow(), &run, 1472, 0), Ok(Verdict::Again)));
         assert!(!udp.runs.are_complete());
         let single = Lot { segment_bytes: 0, count: 1, ..run };
-        assert!(matches!(udp.judge(narrow(), &single, 1472), Ok(Verdict::Lost)));
+        assert!(matches!(udp.judge(narrow(), &single, 1472, 0), Ok(Verdict::Lost)));
         assert!(matches!(udp.note_poll(Err(narrow())), Ok(0)));
         assert_eq!(REMARKS.load(Ordering::Relaxed), 1);
         // One that no network takes is an error of ours.
-        assert!(udp.judge(narrow(), &single, 65_508).is_err());
+        assert!(udp.judge(narrow(), &single, 65_508, 0).is_err());
     }
 
     #[test]

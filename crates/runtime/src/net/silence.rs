@@ -30,6 +30,41 @@ impl Silence {
     }
 }
 
+/// Refusals that follow each other by more than this are none of one kind, ns: a route that was away for a
+/// moment. A question is asked again more often.
+const GAP_NS: u64 = 4_000_000_000;
+
+/// Watches datagrams that this node's kernel refuses to send. Says once that it goes on.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    /// How many there were, and when that was found.
+    counted: u64,
+    seen_ns: u64,
+    /// When the present ones began.
+    since_ns: u64,
+    is_named: bool,
+}
+
+impl Refusals {
+    /// Takes how many there have been by now; whether they are to be named now.
+    pub(super) fn have_lasted(&mut self, now_ns: u64, refused: u64) -> bool {
+        if refused == self.counted || self.is_named {
+            return false;
+        }
+        if self.counted == 0 || now_ns.saturating_sub(self.seen_ns) > GAP_NS {
+            self.since_ns = now_ns;
+        }
+        (self.counted, self.seen_ns) = (refused, now_ns);
+        self.is_named = now_ns.saturating_sub(self.since_ns) >= SILENCE_NS;
+        self.is_named
+    }
+
+    /// Whether they were named: then silence has a reason that the user knows.
+    pub(super) fn is_named(&self) -> bool {
+        self.is_named
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +79,19 @@ mod tests {
         assert!(!silence.has_lasted(BEGIN_NS + SILENCE_NS - 1, 0, 2));
         assert!(silence.has_lasted(BEGIN_NS + SILENCE_NS, 0, 3));
         assert!(!silence.has_lasted(BEGIN_NS + 2 * SILENCE_NS, 0, 4));
+    }
+
+    #[test]
+    fn refusals_are_named_once_when_they_go_on() {
+        let mut refusals = Refusals::default();
+        let mut at =
+            |seconds: u64, refused| refusals.have_lasted(BEGIN_NS + seconds * 1_000_000_000, refused);
+        assert!(!at(0, 1));
+        assert!(!at(3, 2) && !at(4, 2));
+        // Those of before are over.
+        assert!(!at(20, 3));
+        assert!(!at(23, 5) && at(25, 6));
+        assert!(!at(26, 7), "once");
     }
 
     #[test]

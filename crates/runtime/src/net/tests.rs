@@ -110,7 +110,7 @@ fn net_full_socket_send_is_finished_later() {
         let clock = Clock::default();
         let endpoint = Endpoint::new(identity, config, now(&clock), flows).unwrap();
         let transport = FullSocket { wire: Arc::clone(&wire), budget: Budget::simple(16 << 20, 100) };
-        let mut net = Net::new(endpoint, Box::new(transport), clock);
+        let mut net = Net::new(endpoint, Box::new(transport), clock, Vec::new());
         let bytes = net.endpoint.config().fragment_bytes() * BURST;
         let mut program = Program { bytes: [0, 1, 2].map(|rank| vec![rank; bytes]).to_vec() };
         for to in [1, 2] {
