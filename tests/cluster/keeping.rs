@@ -272,3 +272,51 @@ fn job_of_mpiexec_beside_a_cluster_has_its_number_from_its_start() {
     kept.tutti(&["run", "-n", "1", "true"]).expect_success();
     kept.await_state("3", "over");
 }
+
+#[test]
+fn keeping_two_daemons_of_a_name_do_not_write_into_one_state_folder() {
+    let kept = Kept::start("keeping-one-state", &[]);
+    let other = |name: &str| {
+        let mut command = program("tuttid");
+        command.args(["--listen", "127.0.0.1:0", "--name", name, "--dir"]).arg(kept.folder("other"));
+        command.arg("--state").arg(kept.folder("state")).env_remove("TUTTI_DAEMON");
+        tutti_tests::run(&mut command, LIMIT)
+    };
+    let ran = other("keeper");
+    assert!(ran.code() == 1 && ran.stderr.contains("--state names another folder"), "{ran}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+    assert!(kept.tutti(&["nodes"]).expect_success().stdout.contains(" up "), "the first one goes on");
+}
+
+#[test]
+fn keeping_folder_of_a_daemon_is_name_enough_for_commands() {
+    let kept = Kept::start("keeping-folder-named", &[]);
+    let mut command = program("tutti");
+    command.arg("nodes").env("TUTTI_DAEMON", kept.folder("run"));
+    let ran = tutti_tests::run(&mut command, LIMIT);
+    assert!(ran.expect_success().stdout.contains(" up "));
+}
+
+#[test]
+fn keeping_folder_that_cannot_be_used_is_named_with_its_own_option() {
+    let scratch = Scratch::new("keeping-no-folder");
+    let file = scratch.path().join("file");
+    std::fs::write(&file, "").expect("a file");
+    let open = scratch.path().join("open");
+    std::fs::create_dir(&open).expect("a folder");
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&open, everybody).expect("its mode");
+    for (wrong, why) in [(&file, "a file is there, no folder"), (&open, "is not this user's alone")] {
+        for (option, other) in [("--state", "--dir"), ("--dir", "--state")] {
+            let mut command = program("tuttid");
+            command
+                .args(["--listen", "127.0.0.1:0", other])
+                .arg(scratch.path().join("good"))
+                .arg(option)
+                .arg(wrong);
+            let ran = tutti_tests::run(&mut command, LIMIT);
+            assert!(ran.code() == 1 && ran.stderr.contains(why), "{option}: {ran}");
+            assert!(ran.stderr.contains(&format!("; {option} names another one")), "{option}: {ran}");
+        }
+    }
+}

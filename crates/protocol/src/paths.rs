@@ -180,11 +180,11 @@ pub fn left_allocations(own: &Path) -> Vec<PathBuf> {
     inside.map(|entry| entry.path()).filter(is_left).collect()
 }
 
-/// The socket of the daemon for a user's program: `TUTTI_DAEMON`, that of the allocation, the user's own,
-/// else root's.
+/// The socket of the daemon for a user's program: `TUTTI_DAEMON` (its folder, as of `tuttid --dir`, is
+/// enough), that of the allocation, the user's own, else root's.
 pub fn socket() -> PathBuf {
-    if let Some(socket) = path_of(SOCKET_VARIABLE) {
-        return socket;
+    if let Some(named) = path_of(SOCKET_VARIABLE) {
+        return if named.is_dir() { named.join(SOCKET) } else { named };
     }
     if let Some(of_allocation) =
         of_allocation().map(|folder| folder.join(SOCKET)).filter(|it| is_answered(it))
@@ -329,18 +329,37 @@ pub fn tutti() -> PathBuf {
     }
 }
 
-/// Makes the folder, for its owner alone unless `shared`: then others may reach the socket in it.
+/// Makes the folder that [`folder`] or its variable names; see [`make_named`].
 ///
 /// # Errors
 /// When it cannot be made, or is another user's.
 pub fn make(folder: &Path, shared: bool) -> io::Result<()> {
+    make_named(folder, shared).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory => {
+            io::Error::new(error.kind(), format!("{error}; {FOLDER_VARIABLE} names another one"))
+        }
+        _ => error,
+    })
+}
+
+/// Makes a folder, for its owner alone unless `shared`: then others may reach the socket in it.
+///
+/// # Errors
+/// When it cannot be made, or is another user's.
+pub fn make_named(folder: &Path, shared: bool) -> io::Result<()> {
     let mode = if shared { 0o755 } else { 0o700 };
-    std::fs::DirBuilder::new().recursive(true).mode(mode).create(folder)?;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(folder);
+    made.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            io::Error::new(io::ErrorKind::NotADirectory, "a file is there, no folder")
+        }
+        _ => error,
+    })?;
     let found = std::fs::symlink_metadata(folder)?;
     let own = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
     if !own || found.mode() & 0o022 != 0 {
         let text = format!(
-            "{} is not this user's alone (owner {}, mode {:o}); {FOLDER_VARIABLE} names another one",
+            "{} is not this user's alone (owner {}, mode {:o})",
             folder.display(),
             found.uid(),
             found.mode() & 0o777

@@ -151,9 +151,10 @@ fn daemon_settings(
     let is_root = rustix::process::geteuid().is_root();
     let state = options.places.state.or_else(|| node.text("state").map(PathBuf::from));
     let state = state.unwrap_or_else(|| paths::state(&folder));
-    for folder in [&folder, &state] {
-        paths::make(folder, is_root)
-            .map_err(|error| format!("cannot use the folder {}: {error}", folder.display()))?;
+    for (folder, option) in [(&folder, "--dir"), (&state, "--state")] {
+        paths::make_named(folder, is_root).map_err(|error| {
+            format!("cannot use the folder {}: {error}; {option} names another one", folder.display())
+        })?;
     }
     let join = options.join.as_deref().or_else(|| node.text("join"));
     let controller = join.map(resolve).transpose()?;

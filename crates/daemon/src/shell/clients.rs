@@ -93,6 +93,20 @@ pub(super) fn bind(path: &Path, is_on_demand: bool) -> Result<(UnixListener, Fil
     Ok((local, lock))
 }
 
+/// Takes the lock of the files that outlive a boot: daemons with two sockets do not write into them together.
+pub(super) fn lock_state(path: &Path) -> Result<File, ShellError> {
+    let lock = File::options().create(true).append(true).mode(0o600).open(path);
+    let lock = lock.map_err(failed(format!("open {}", path.display())))?;
+    let deadline = Instant::now() + DYING_MAX;
+    while lock.try_lock().is_err() {
+        if Instant::now() >= deadline {
+            return Err(ShellError::StateTaken(path.parent().unwrap_or(path).to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(lock)
+}
+
 impl Shell {
     pub(super) fn accept_client(
         &mut self,

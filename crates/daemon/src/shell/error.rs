@@ -25,6 +25,9 @@ pub enum ShellError {
     /// Another one lives here.
     #[error("a daemon is running at {} already", .0.display())]
     Taken(PathBuf),
+    /// Another one keeps its jobs and history in the same files.
+    #[error("another daemon of this node's name has its state in {}; --state names another folder", .0.display())]
+    StateTaken(PathBuf),
 }
 
 /// Makes the error of an action, of what was tried and the kernel's answer.

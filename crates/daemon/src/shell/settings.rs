@@ -115,6 +115,8 @@ pub struct Folders {
     run: PathBuf,
     /// Files that outlive it.
     state: PathBuf,
+    /// Lock of this daemon's files that outlive a boot; none where its socket's keeps them.
+    pub(super) state_lock: Option<PathBuf>,
     /// The log of events, on the controller.
     pub(super) events: PathBuf,
     /// The log of the turns of gangs, on the controller.
@@ -143,6 +145,7 @@ impl Folders {
     pub fn new(run: PathBuf, state: PathBuf, socket: PathBuf, name: &str, is_on_demand: bool) -> Self {
         let file = name.replace('/', "_");
         Folders {
+            state_lock: (state != run).then(|| state.join(format!("{file}.lock"))),
             events: state.join(paths::EVENTS),
             turns: state.join(paths::TURNS),
             other_events: paths::other_logs(&run, is_on_demand),
