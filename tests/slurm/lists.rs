@@ -47,7 +47,7 @@ fn lists_have_the_forms_that_tools_read() {
     assert_eq!(rows[1], [job.to_string().as_str(), "R", "None"]);
     assert_eq!(slurm.ok("SQUEUE_FORMAT2=JobID:6,Name:.6 squeue -h"), format!("{job:<6}{:>6}\n", "uuid"));
     assert_eq!(slurm.ok("SQUEUE_STATES=PD squeue -h; SQUEUE_USERS=nobody squeue -h"), "");
-    assert_eq!(slurm.ok("squeue -h -o '%i|%J' 2>/dev/null"), format!("{job}|%J\n"), "as in Slurm");
+    assert_eq!(slurm.ok("squeue -h -o '%i|%~|%J' 2>/dev/null"), format!("{job}|%~|*\n"), "as in Slurm");
     for name in ["job", "jobid", "jobs"] {
         let shown = slurm.ok(&format!("scontrol -o show {name}={job}; scontrol -o show {name} {job}"));
         assert_eq!(shown.matches(&format!("JobId={job} JobName=uuid ")).count(), 2, "{shown}");

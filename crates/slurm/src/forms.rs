@@ -295,6 +295,9 @@ pub fn long_time(seconds: u64) -> String {
     }
 }
 
+/// Form of the moment above a long list: `Mon Nov 30 18:09:35 2026`.
+pub const ABOVE_LISTS: &str = "%a %b %e %H:%M:%S %Y";
+
 /// A moment, in ms since 1970, as `SLURM_TIME_FORMAT` wants it; by default `2026-11-28T04:00:05`.
 #[must_use]
 pub fn moment(ms: u64, format: Option<&str>) -> String {

@@ -145,14 +145,17 @@ pub fn run(words: &[String]) -> ExitCode {
 pub fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<String, String> {
     let mut nodes: Vec<&NodeRow> = nodes.iter().collect();
     let (mut format, mut columns) = (DEFAULT.to_owned(), None);
-    let (mut by_node, mut summary, mut no_header) = (false, false, false);
+    let (mut by_node, mut summary, mut no_header, mut is_long) = (false, false, false, false);
     for (name, value) in options {
         match *name {
             "Node" => {
                 by_node = true;
                 format = if format == LONG { LONG_BY_NODE.into() } else { BY_NODE.into() };
             }
-            "long" => format = if by_node { LONG_BY_NODE.into() } else { LONG.into() },
+            "long" => {
+                is_long = true;
+                format = if by_node { LONG_BY_NODE.into() } else { LONG.into() };
+            }
             "list-reasons" => {
                 format = REASONS.into();
                 nodes.retain(|node| node.drain().is_some() || !node.alive);
@@ -197,7 +200,10 @@ pub fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<Str
     // As wide as the longest name, and than 9 characters.
     let widest = nodes.iter().map(|node| node.name.chars().count()).max().unwrap_or(0).max(9);
     let format = format.replace("%#N", &format!("%{widest}N"));
-    let pieces = columns.map_or_else(|| Ok(table::pieces(&format)), |columns| named(&columns))?;
+    let pieces = match columns {
+        Some(columns) => named(&columns)?,
+        None => table::pieces_or_all(&format, |letter| title(letter).is_some()),
+    };
     let has = |letters: &[char]| {
         pieces.iter().any(|piece| matches!(piece, Piece::Field { letter, .. } if letters.contains(letter)))
     };
@@ -220,6 +226,9 @@ pub fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<Str
     }
     let mut text = String::new();
     if !no_header {
+        if is_long {
+            text = forms::moment(query::now_ms(), Some(forms::ABOVE_LISTS)) + "\n";
+        }
         text.push_str(&table::line(&pieces, |letter| title(letter).map(str::to_owned)));
     }
     for group in &groups {

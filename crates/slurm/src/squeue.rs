@@ -62,12 +62,15 @@ pub const MIN_JOB_AGE_MS: u64 = 300_000;
 const NAMED_WIDTH: usize = 20;
 const DEFAULT: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
 const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
+const START: &str = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
 
 /// Question of a user.
 #[derive(Debug, Default)]
 pub struct Asked {
     format: Option<Format>,
     no_header: bool,
+    /// `--long`: the moment stands above the list.
+    has_moment: bool,
     jobs: Option<Vec<NamedJob>>,
     names: Option<Vec<String>>,
     users: Option<Vec<u32>>,
@@ -157,11 +160,18 @@ fn list_of(value: &str) -> Vec<String> {
 
 pub fn read(options: &[(&'static str, String)], operands: &mut Vec<&str>) -> Result<Asked, String> {
     let mut asked = Asked::default();
+    let mut is_of_starts = false;
     for (name, value) in options {
         match *name {
-            "format" => asked.format = Some(Format::Letters(table::pieces(value))),
+            "format" => {
+                let pieces = table::pieces_or_all(value, |letter| title(letter).is_some());
+                asked.format = Some(Format::Letters(pieces));
+            }
             "Format" => asked.format = Some(named_format(value)?),
-            "long" => asked.format = Some(Format::Letters(table::pieces(LONG))),
+            "long" => {
+                asked.has_moment = true;
+                asked.format = Some(Format::Letters(table::pieces(LONG)));
+            }
             "noheader" => asked.no_header = true,
             "jobs" => {
                 // `-j 5`: its value may stand apart.
@@ -200,8 +210,17 @@ pub fn read(options: &[(&'static str, String)], operands: &mut Vec<&str>) -> Res
                 return Err(format!("--clusters={value}: there is one cluster: {CLUSTER}"));
             }
             "sort" => asked.order = order(value)?,
-            // All that may be seen is shown, with the start that is expected.
+            "start" => is_of_starts = true,
+            // All that may be seen is shown.
             name => _ = asked.selection.take(name, value),
+        }
+    }
+    if is_of_starts {
+        // What nothing else was said about.
+        asked.format.get_or_insert_with(|| Format::Letters(table::pieces(START)));
+        asked.states.get_or_insert_with(|| vec![State::Pending]);
+        if asked.order.is_empty() {
+            asked.order = order("S")?;
         }
     }
     Ok(asked)
@@ -384,6 +403,9 @@ fn print_jobs(asked: &Asked, jobs: &[&Job], now_ms: u64) -> Result<String, Strin
         });
     }
     let mut text = String::new();
+    if asked.has_moment && !asked.no_header {
+        text = forms::moment(now_ms, Some(forms::ABOVE_LISTS)) + "\n";
+    }
     let mut put = |is_title: bool, field: &dyn Fn(char) -> Option<String>| match format {
         Format::Letters(pieces) => text.push_str(&table::line(pieces, field)),
         Format::Named(columns) => {
@@ -493,6 +515,9 @@ pub fn title(letter: char) -> Option<&'static str> {
         'I' => "CORES_PER_SOCKET",
         'O' => "CONTIGUOUS",
         'X' => "CORE_SPEC",
+        'J' => "THREADS_PER_CORE",
+        // Slurm has no title for what its selection plugin says.
+        's' => "",
         'Y' => "SCHEDNODES",
         'y' => "NICE",
         'z' => "S:C:T",
@@ -567,12 +592,12 @@ fn field(entry: &Entry<'_>, letter: char, now_ms: u64) -> Option<String> {
         'G' => identity::group_of(row.uid).map_or_else(|| "(null)".into(), |(gid, _)| gid.to_string()),
         'c' => job.asked.size.cores.unwrap_or(1).to_string(),
         'd' | 'O' | 'y' => "0".into(),
-        'H' | 'I' => "*".into(),
+        'H' | 'I' | 'J' => "*".into(),
         'X' => "N/A".into(),
         'Y' => "(null)".into(),
         'z' => "*:*:*".into(),
         // A job's row does not say which were named.
-        'n' | 'x' => String::new(),
+        'n' | 'x' | 's' => String::new(),
         'j' => job.name(),
         'P' => CLUSTER.into(),
         'l' => row.limit_ms.map_or_else(|| "UNLIMITED".into(), |ms| forms::short_time(ms / 1000)),
@@ -675,6 +700,43 @@ mod tests {
             named,
             format!("{:20}{:20}{:20}\n{:20}{:20}{:20}\n", "JOBID", "ST", "REASON", "7", "R", "None")
         );
+    }
+
+    /// Titles that a Slurm 22.05 has printed.
+    #[test]
+    fn list_of_all_fields_has_slurms_titles_in_its_order() {
+        let text = shown(&["-o", "%all"], &[job(7, json!({"name": "mesh", "nodes": ["n1", "n2"]}))]);
+        let titles = "ACCOUNT|TRES_PER_NODE|MIN_CPUS|MIN_TMP_DISK|END_TIME|FEATURES|GROUP|OVER_SUBSCRIBE|JOBID|NAME|\
+                      COMMENT|TIME_LIMIT|MIN_MEMORY|REQ_NODES|COMMAND|PRIORITY|QOS|REASON||ST|USER|RESERVATION|WCKEY|\
+                      EXC_NODES|NICE|S:C:T|JOBID|EXEC_HOST|CPUS|NODES|DEPENDENCY|ARRAY_JOB_ID|GROUP|SOCKETS_PER_NODE|\
+                      CORES_PER_SOCKET|THREADS_PER_CORE|ARRAY_TASK_ID|TIME_LEFT|TIME|NODELIST|CONTIGUOUS|PARTITION|\
+                      PRIORITY|NODELIST(REASON)|START_TIME|STATE|UID|SUBMIT_TIME|LICENSES|CORE_SPEC|SCHEDNODES|WORK_DIR";
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines.len(), lines[0]), (2, titles));
+        assert_eq!(lines[1].split('|').count(), titles.split('|').count(), "{}", lines[1]);
+    }
+
+    #[test]
+    fn list_of_starts_has_what_waits_and_its_own_columns() {
+        let jobs = [job(7, json!({"state": "waiting", "nodes": [], "started_ms": null}))];
+        let text = shown(&["--start"], &jobs);
+        let titles = "             JOBID PARTITION     NAME     USER ST          START_TIME  NODES SCHEDNODES           NODELIST(REASON)\n";
+        assert!(text.starts_with(titles) && text.contains(" PD                 N/A "), "{text}");
+        let read = |words: &[(&'static str, String)]| read(words, &mut Vec::new()).unwrap();
+        let asked = read(&[("start", String::new())]);
+        assert_eq!((asked.states, asked.order), (Some(vec![State::Pending]), vec![('S', false)]));
+        let asked = read(&[("start", String::new()), ("states", "R".into()), ("sort", "i".into())]);
+        assert_eq!((asked.states, asked.order), (Some(vec![State::Running]), vec![('i', false)]));
+    }
+
+    #[test]
+    fn long_list_begins_with_the_moment_unless_titles_are_left_out() {
+        let jobs = [job(7, json!({}))];
+        let text = shown(&["-l"], &jobs);
+        let (moment, rest) = text.split_once('\n').expect("lines");
+        assert!(moment.len() == 24 && moment.ends_with(" 1970"), "{moment}");
+        assert!(rest.starts_with("             JOBID PARTITION     NAME     USER    STATE "), "{text}");
+        assert!(shown(&["-h", "-l"], &jobs).starts_with("                 7 "));
     }
 
     #[test]

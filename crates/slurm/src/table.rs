@@ -48,6 +48,18 @@ pub fn pieces(format: &str) -> Vec<Piece> {
     pieces
 }
 
+/// Reads a format as [`pieces`] does; `%all` stands for every field, small letters first, with `|` between.
+#[must_use]
+pub fn pieces_or_all(format: &str, is_known: impl Fn(char) -> bool) -> Vec<Piece> {
+    if !format.eq_ignore_ascii_case("%all") {
+        return pieces(format);
+    }
+    let known = ('a'..='z').chain('A'..='Z').filter(|letter| is_known(*letter));
+    let field = |letter| Piece::Field { letter, width: None, right: false };
+    let all = known.flat_map(|letter| [Piece::Text("|".into()), field(letter)]);
+    all.skip(1).collect()
+}
+
 /// Letters of a format that are none: as in Slurm they stand in the lines as they were written, and one line
 /// on stderr names each.
 pub fn unknown<'a>(
@@ -146,6 +158,17 @@ mod tests {
         }
         let found: Vec<char> = unknown(&pieces("%i %q %-5i"), |letter| "it".contains(letter)).collect();
         assert_eq!(found, ['q', '-']);
+    }
+
+    #[test]
+    fn format_of_all_fields_has_each_once() {
+        let shown = |format: &str| {
+            let pieces = pieces_or_all(format, |letter| "Bita".contains(letter));
+            line(&pieces, |letter| "Bita".contains(letter).then(|| letter.to_string()))
+        };
+        assert_eq!((shown("%all"), shown("%ALL")), ("a|i|t|B\n".into(), "a|i|t|B\n".into()));
+        // With anything beside it, it is `%a` and a text, as in Slurm.
+        assert_eq!(shown("x%allx %i"), "xallx i\n");
     }
 
     #[test]
