@@ -152,6 +152,10 @@ fn stdout_labels_name_the_rank() {
         }
         assert_eq!(ran.stdout.lines().count(), 4);
     }
+    let ran = mpiexec(&["--output=tag:2", "-n", "2", "sh", "-c", "echo a >&2"]).expect_success();
+    let mut lines: Vec<&str> = ran.stderr.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, [" 0: a", " 1: a"]);
 }
 
 #[test]

@@ -43,6 +43,16 @@ fn job_has_slurms_environment_and_its_steps_have_their_tasks() {
     assert!(rows.starts_with(&expected), "{rows}");
 }
 
+/// Labels as wide as the highest task: DIRAC and others split such lines at the colon.
+#[test]
+fn lines_of_labelled_steps_begin_as_slurms_do() {
+    let slurm = Slurm::up("slurm-labels", 1, &["--slots", "11"]);
+    for (tasks, width) in [(2, 1), (11, 2)] {
+        let expected: String = (0..tasks).map(|task| format!("{task:width$}: a: b\n")).collect();
+        assert_eq!(slurm.ok(&format!("srun -n {tasks} -l echo 'a: b' | sort -n")), expected);
+    }
+}
+
 #[test]
 fn scripts_come_from_files_stdin_and_the_command_line() {
     let slurm = Slurm::up("slurm-sources", 1, &["--slots", "2"]);

@@ -32,7 +32,7 @@ pub use crate::description::Place;
 use crate::link::Link;
 use crate::options::Options;
 use crate::origin::OriginServer;
-use crate::stdio::Stdio;
+use crate::stdio::{Labels, Stdio};
 
 mod comeback;
 mod command;
@@ -155,9 +155,9 @@ impl Front {
             libc_signal(Signal::USR2),
             libc_signal(Signal::WINCH),
         ];
-        let mut stdio =
-            Stdio::new(options.output.label, options.output.stdout.clone(), options.output.stderr.clone())
-                .map_err(system("use standard output"))?;
+        let labels = Labels::new(options.output.label, options.output.label_columns);
+        let mut stdio = Stdio::new(labels, options.output.stdout.clone(), options.output.stderr.clone())
+            .map_err(system("use standard output"))?;
         // If a starter dies, what it leaves behind is ours to end.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|error| format!("cannot adopt orphans: {error}"))?;

@@ -113,6 +113,8 @@ pub struct Beside {
 pub struct OutputOptions {
     /// Begin lines with the rank.
     pub label: bool,
+    /// Columns in which it stands, before a colon; none: in brackets.
+    pub label_columns: Option<usize>,
     /// Files for stdout, with %r.
     pub stdout: Option<OsString>,
     /// Files for stderr, with %r.

@@ -17,10 +17,42 @@ use tutti_protocol::wire::Kind;
 /// Bytes of one write to a pipe: PIPE_BUF.
 const SMALL_BYTES: usize = 4096;
 
+/// Beginnings of lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Labels {
+    /// No labels.
+    #[default]
+    None,
+    /// `[3] text`.
+    Brackets,
+    /// ` 3: text`, as `srun -l` of Slurm has it.
+    Columns(usize),
+}
+
+impl Labels {
+    /// Labels of a command: in brackets, or in so many columns.
+    #[must_use]
+    pub fn new(are_asked: bool, columns: Option<usize>) -> Self {
+        match (are_asked, columns) {
+            (false, _) => Labels::None,
+            (true, None) => Labels::Brackets,
+            (true, Some(columns)) => Labels::Columns(columns),
+        }
+    }
+
+    fn of(self, rank: u32) -> Option<String> {
+        match self {
+            Labels::None => None,
+            Labels::Brackets => Some(format!("[{rank}] ")),
+            Labels::Columns(columns) => Some(format!("{rank:columns$}: ")),
+        }
+    }
+}
+
 /// Where output goes that came from the ranks.
 #[derive(Debug)]
 pub struct Stdio {
-    label: bool,
+    labels: Labels,
     output: Target,
     errors: Target,
     /// Bytes that are being written; then how many of them are, and where to.
@@ -64,7 +96,7 @@ impl Stdio {
     /// # Errors
     /// When the kernel has no more descriptors.
     pub fn new(
-        label: bool,
+        labels: Labels,
         output_file: Option<OsString>,
         errors_file: Option<OsString>,
     ) -> io::Result<Self> {
@@ -78,7 +110,7 @@ impl Stdio {
             None => own(descriptor),
         };
         Ok(Stdio {
-            label,
+            labels,
             output: target(output_file, rustix::stdio::stdout())?,
             errors: target(errors_file, rustix::stdio::stderr())?,
             pending: Vec::new(),
@@ -146,11 +178,11 @@ impl Stdio {
         }
         (self.to, self.rank, self.written) = (kind, rank, 0);
         let bytes = if self.raw && (rank != 0 || kind == Kind::Errors) { &for_raw(bytes) } else { bytes };
-        if self.label {
+        if let Some(label) = self.labels.of(rank) {
             let key = (rank, kind == Kind::Output);
             for line in bytes.split_inclusive(|byte| *byte == b'\n') {
                 if self.inside_line.remove(&key).is_none() {
-                    self.pending.extend_from_slice(format!("[{rank}] ").as_bytes());
+                    self.pending.extend_from_slice(label.as_bytes());
                 }
                 self.pending.extend_from_slice(line);
                 if !line.ends_with(b"\n") {
@@ -285,13 +317,19 @@ mod tests {
 
     #[test]
     fn stdio_labels_begin_each_line() {
-        let mut stdio = Stdio::new(true, None, None).unwrap();
-        let mut seen = String::new();
-        for (rank, part) in [(0, "a\nb"), (1, "x\n"), (0, "c\n"), (0, "\n")] {
-            stdio.take(Kind::Output, rank, part.as_bytes());
-            seen.push_str(std::str::from_utf8(&stdio.pending).unwrap());
-            stdio.pending.clear();
+        for (columns, expected) in
+            [(None, "[0] a\n[0] b[1] x\nc\n[0] \n"), (Some(2), " 0: a\n 0: b 1: x\nc\n 0: \n")]
+        {
+            let labels = Labels::new(true, columns);
+            let mut stdio = Stdio::new(labels, None, None).unwrap();
+            let mut seen = String::new();
+            for (rank, part) in [(0, "a\nb"), (1, "x\n"), (0, "c\n"), (0, "\n")] {
+                stdio.take(Kind::Output, rank, part.as_bytes());
+                seen.push_str(std::str::from_utf8(&stdio.pending).unwrap());
+                stdio.pending.clear();
+            }
+            assert_eq!(seen, expected);
         }
-        assert_eq!(seen, "[0] a\n[0] b[1] x\nc\n[0] \n");
+        assert_eq!(Labels::new(false, Some(2)), Labels::None);
     }
 }

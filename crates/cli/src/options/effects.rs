@@ -255,10 +255,14 @@ pub(super) fn for_job(
             "node" => options.by_node = Some(format!("{name} {}", text())),
             _ => return Err(wrong("slot, core, hwthread or fill: ranks are numbered node by node")),
         },
-        Key::Tagged => match text().as_str() {
-            "tag" => options.output.label = true,
-            _ => return Err(wrong("tag; --outfile-pattern and --output-filename write files")),
-        },
+        Key::Tagged => {
+            let value = text();
+            let columns = value.strip_prefix("tag:").and_then(|columns| columns.parse().ok());
+            if value != "tag" && !columns.is_some_and(|columns| (1..=10).contains(&columns)) {
+                return Err(wrong("tag or tag:COLUMNS; --outfile-pattern and --output-filename write files"));
+            }
+            (options.output.label, options.output.label_columns) = (true, columns);
+        }
         Key::Always => {}
         Key::Foreign => options.remarks.foreign.push(name.to_owned()),
         _ => unreachable!("{key:?} is no option of a job"),

@@ -122,7 +122,12 @@ pub const OPTIONS: &[Spec] = &[
         "share the node's parallel slots with others that do: --phases=time|shared|hints[:US] (hints; one node)",
     ),
     option(Key::Label, &["l", "label", "prepend-rank", "tag-output"], &[], "begin each line with its rank"),
-    option(Key::Tagged, &["output"], &["tag"], "the same, as Open MPI calls it (`tutti submit`: -o)"),
+    option(
+        Key::Tagged,
+        &["output"],
+        &["tag[:COLUMNS]"],
+        "the same, as Open MPI calls it (`tutti submit`: -o); with COLUMNS as `srun -l` has it: `3: text`",
+    ),
     option(Key::OutputFile, &["outfile-pattern"], &["FILE"], "stdout into files; %r is the rank"),
     option(Key::ErrorsFile, &["errfile-pattern"], &["FILE"], "stderr into files; %r is the rank"),
     option(

@@ -195,6 +195,8 @@ fn options_errors_are_one_line() {
         ("--map-by slot:SPAN a", "--map-by is given"),
         ("--rank-by span a", "--rank-by is given \"span\", expected slot, core, hwthread or fill"),
         ("--output xml a", "--output is given \"xml\", expected tag"),
+        ("--output tag:0 a", "--output is given \"tag:0\", expected tag"),
+        ("--output tag:11 a", "--output is given \"tag:11\", expected tag"),
         ("--bind-to user:0,1 a", "none, core or share"),
         ("--timestamp-output a", "--timestamp-output is not supported: "),
         ("--nolocal a", "--nolocal is not supported: "),

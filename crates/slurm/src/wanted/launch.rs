@@ -257,7 +257,9 @@ fn step(wanted: &Wanted, program: &[String]) -> Result<Command, String> {
         command.args(["--wdir", folder]);
     }
     if wanted.manner.label {
-        command.arg("-l");
+        // As wide as the number of the last task.
+        let columns = tasks.saturating_sub(1).to_string().len();
+        command.args(["--output", &format!("tag:{columns}")]);
     }
     if wanted.manner.pty {
         command.arg("--pty");
