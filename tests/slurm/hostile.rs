@@ -1,5 +1,10 @@
 //! Scripts that would go on for ever, or ask for more than there is: each finds a bound that is said.
 
+use std::os::unix::process::CommandExt;
+
+use tutti_testkit::{Need, skip};
+use tutti_tests::LIMIT;
+
 use crate::Slurm;
 use crate::harness::await_that;
 
@@ -72,4 +77,41 @@ fn sizes_that_no_script_has_are_refused() {
         assert!(is_refused && ran.stderr.starts_with(error), "{line}: {ran}");
     }
     assert_eq!(slurm.ok("squeue -h -t all"), "");
+}
+
+/// A user's commands end, stop and change nothing of another user, by whatever name: radical.saga and others
+/// look for Slurm's words.
+#[test]
+fn job_of_another_user_is_left_alone_and_slurms_words_say_so() {
+    let slurm = Slurm::up("slurm-another-user", 1, &["--slots", "2"]);
+    if !rustix::process::geteuid().is_root() {
+        skip(Need::Root, "only root can be another user");
+        return;
+    }
+    let job = slurm.submit("-o /dev/null --wrap='sleep 1000'").to_string();
+    let held = slurm.submit("-H -o /dev/null --wrap='sleep 1000'").to_string();
+    let array = slurm.submit("-H --array=1-3 -o /dev/null --wrap='sleep 1000'").to_string();
+    slurm.await_state(&job, "RUNNING");
+    let states = || slurm.ok("squeue -h -o '%i %t'");
+    let before = states();
+    let as_other = |line: &str| tutti_tests::run(slurm.command(line).uid(54321).gid(54321), LIMIT);
+    let not_killed =
+        |job: &str| format!("scancel: error: Kill job error on job id {job}: Access/permission denied\n");
+    for (line, error) in [
+        (format!("scancel {job}"), not_killed(&job)),
+        (format!("scancel {held} {array}"), not_killed(&held) + &not_killed(&array)),
+        (format!("scancel {array}_2"), not_killed(&format!("{array}_2"))),
+        (format!("scancel -f -s USR1 {job}"), not_killed(&job)),
+        (format!("scontrol suspend {job}"), format!("Access/permission denied for job {job}\n")),
+        (format!("scontrol release {held}"), format!("Access/permission denied for job {held}\n")),
+        (format!("scontrol requeue {job}"), format!("Access/permission denied for job {job}\n")),
+    ] {
+        let ran = as_other(&line);
+        let status = if line.starts_with("scancel") { 210 } else { 1 };
+        assert_eq!((ran.code(), ran.stderr.as_str()), (status, error.as_str()), "{line}");
+    }
+    let ran = as_other(&format!("scontrol update JobId={job} TimeLimit=1"));
+    assert!(ran.code() == 1 && ran.stderr.contains("Access/permission denied"), "{ran}");
+    as_other("scancel --me").expect_success();
+    assert_eq!(states(), before);
 }

@@ -7,6 +7,7 @@ use tutti_client::history;
 use tutti_client::requests::{self, Answer, Control, JobId, NodeRow, Request, Submit, SubmitError};
 
 use crate::forms::NamedJob;
+use crate::identity;
 use crate::view::Job;
 
 /// The line of Slurm's commands where no controller answers.
@@ -95,6 +96,8 @@ pub fn nodes() -> Result<Vec<NodeRow>, String> {
     }
 }
 
+/// Slurm's words about a job of another user.
+const NOT_PERMITTED: &str = "Access/permission denied";
 /// The daemon speaks otherwise.
 pub const OTHER_VERSION: &str = "the daemon is of another version";
 
@@ -105,6 +108,18 @@ pub const OTHER_VERSION: &str = "the daemon is of another version";
 pub fn ask(request: &Request) -> Result<Answer, String> {
     let answer = requests::request_if_running_with(request, &mut |_| {})?;
     answer.ok_or_else(|| format!("{NO_CONTROLLER}: `tutti up` starts a cluster"))
+}
+
+/// Error about a job of this user: the text, or Slurm's words where it is another one's.
+#[must_use]
+pub fn refusal(uid: u32, text: String) -> String {
+    if is_denied(uid) { NOT_PERMITTED.into() } else { text }
+}
+
+/// Whether jobs of this user are none of ours.
+#[must_use]
+pub fn is_denied(uid: u32) -> bool {
+    ![uid, 0].contains(&identity::own_uid())
 }
 
 /// Submits a job.

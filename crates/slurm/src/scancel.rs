@@ -74,6 +74,9 @@ enum Target {
     Script,
 }
 
+/// Status for a job of another user: the lowest byte of the number that the error has in Slurm.
+const DENIED: u8 = 210;
+
 /// Runs the command.
 pub fn run(words: &[String]) -> ExitCode {
     let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
@@ -170,7 +173,7 @@ fn cancel(asked: &Asked, jobs: &[Job], steps: &[Job]) -> ExitCode {
             if let Err(text) = query::control(array, Control::Kill)
                 && found.iter().any(|job| !job.state().is_over())
             {
-                fail(&shown, &text, &mut status);
+                fail(found[0].row.uid, &shown, text, &mut status);
             }
             continue;
         }
@@ -202,7 +205,7 @@ fn cancel(asked: &Asked, jobs: &[Job], steps: &[Job]) -> ExitCode {
         for array in &wholes {
             if let Err(text) = query::control(*array, Control::Kill) {
                 let of_array = meant.iter().filter(|job| array_of(job) == Some(*array));
-                of_array.for_each(|job| fail_if_open(job, &job.id(), &text, &mut status));
+                of_array.for_each(|job| fail_if_open(job, &job.id(), text.clone(), &mut status));
             }
         }
         let of_none = |job: &&Job| array_of(job).is_none_or(|array| !wholes.contains(&array));
@@ -271,25 +274,25 @@ fn act(asked: &Asked, job: &Job, steps: &[Job], status: &mut ExitCode) {
     };
     for (target, control) in targets {
         if let Err(text) = query::control(target.row.job, control) {
-            fail_if_open(target, &job.id(), &text, status);
+            fail_if_open(target, &job.id(), text, status);
         }
     }
 }
 
 /// A job that has ended meanwhile is no error.
-fn fail_if_open(job: &Job, shown: &str, text: &str, status: &mut ExitCode) {
+fn fail_if_open(job: &Job, shown: &str, text: String, status: &mut ExitCode) {
     let is_over = query::jobs().is_ok_and(|(jobs, steps)| {
         let now = jobs.iter().chain(&steps).find(|known| known.row.job == job.row.job);
         now.is_none_or(|now| now.state().is_over())
     });
     if !is_over {
-        fail(shown, text, status);
+        fail(job.row.uid, shown, text, status);
     }
 }
 
-fn fail(shown: &str, text: &str, status: &mut ExitCode) {
-    complain(NAME, &format!("error: Kill job error on job id {shown}: {text}"));
-    *status = ExitCode::FAILURE;
+fn fail(uid: u32, shown: &str, text: String, status: &mut ExitCode) {
+    complain(NAME, &format!("error: Kill job error on job id {shown}: {}", query::refusal(uid, text)));
+    *status = if query::is_denied(uid) { ExitCode::from(DENIED) } else { ExitCode::FAILURE };
 }
 
 #[cfg(test)]

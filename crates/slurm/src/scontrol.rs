@@ -113,7 +113,7 @@ fn control_all(command: &str, names: &[&str]) -> Result<String, String> {
             }
             if let Some(array) = query::target(one, &found).filter(|_| command != "requeue") {
                 query::control(array, control_of(command)?)
-                    .map_err(|text| format!("{text} for job {name}"))?;
+                    .map_err(|text| format!("{} for job {name}", query::refusal(found[0].row.uid, text)))?;
                 continue;
             }
             for job in found {
@@ -143,7 +143,8 @@ fn act(command: &str, job: &Job) -> Result<(), String> {
     if job.state().is_over() {
         return Err(format!("Job has already finished for job {}", job.id()));
     }
-    query::control(job.row.job, control).map_err(|text| format!("{text} for job {}", job.id()))
+    query::control(job.row.job, control)
+        .map_err(|text| format!("{} for job {}", query::refusal(job.row.uid, text), job.id()))
 }
 
 /// Gives jobs other values: `JobId=17 TimeLimit=10`.
@@ -198,7 +199,7 @@ fn update(words: &[&str]) -> Result<String, String> {
                 })?);
             }
             let asked = query::ask(&Request::Change(job.row.job, change));
-            asked.map_err(|text| format!("{text} for job {}", job.id()))?;
+            asked.map_err(|text| format!("{} for job {}", query::refusal(job.row.uid, text), job.id()))?;
         }
     }
     Ok(String::new())
