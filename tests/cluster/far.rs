@@ -1,8 +1,9 @@
 //! Commands from a host that is no node. The program in place of ssh runs the command here, with another
 //! environment, and leaves its pid for whoever cuts the line.
 
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -62,11 +63,28 @@ impl Far {
         text.lines().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
     }
 
+    /// Processes of `tutti line` that commands from this host have begun.
+    fn helpers(&self) -> Vec<Pid> {
+        processes_of("line", self.program().as_os_str())
+    }
+
     /// Cuts the line that was begun last.
     fn cut(&self) {
         let line = *self.lines().last().expect("a line was begun");
         kill_process(line, Signal::KILL).expect("the line is there");
     }
+}
+
+/// Processes of a command of `tutti` with a variable whose value ends so.
+fn processes_of(command: &str, ending: &OsStr) -> Vec<Pid> {
+    let is_one = |folder: &Path| {
+        let read = |name: &str| std::fs::read(folder.join(name)).unwrap_or_default();
+        read("cmdline").split(|byte| *byte == 0).nth(1) == Some(command.as_bytes())
+            && read("environ").split(|byte| *byte == 0).any(|set| set.ends_with(ending.as_encoded_bytes()))
+    };
+    let all = std::fs::read_dir("/proc").expect("processes").flatten();
+    let found = all.filter(|process| is_one(&process.path()));
+    found.filter_map(|process| Pid::from_raw(process.file_name().to_str()?.parse().ok()?)).collect()
 }
 
 // Paper: S1
@@ -164,6 +182,37 @@ fn far_line_that_is_cut_loses_and_doubles_no_output() {
     let expected: Vec<String> = (1..=150_000).map(|number| number.to_string()).collect();
     let differs = lines.iter().zip(&expected).position(|(found, expected)| found != expected);
     assert!(lines == expected, "{} lines, the first that differs: {differs:?}", lines.len());
+}
+
+/// A command that is killed leaves no process behind, neither while its line holds nor where the host cannot
+/// be reached any more.
+#[test]
+fn far_line_ends_with_its_command_also_where_the_host_is_not_reached() {
+    let cluster = Cluster::up("cluster-far-left", 1, &[]);
+    let far = Far::of(&cluster, "cluster-far-left-host");
+    let unreached = far.scratch.path().join("unreached");
+    let far = far.begins_with(&format!("[ ! -e {} ] || exit 255", unreached.display()));
+    for is_cut in [false, true] {
+        let for_ever = format!("await={}", far.scratch.path().join("never").display());
+        let mut run = far.command(&["run", "-n", "1", RANK, "say=on", &for_ever]);
+        let mut front = Running::start_command(run.env("TUTTI_LINE_SILENCE", "1"));
+        front.await_line("on");
+        assert_eq!(far.helpers().len(), 1);
+        if is_cut {
+            std::fs::write(&unreached, "").expect("a file");
+            far.cut();
+        }
+        front.signal(Signal::KILL);
+        await_that("nothing has the line", || far.helpers().is_empty());
+        if is_cut {
+            // Nothing has told the host: the job goes on there, and its session waits for another line.
+            cluster.tutti(&["kill", "2"]).expect_success();
+            let sessions = processes_of("relay", cluster.folder.as_os_str());
+            assert_eq!(sessions.len(), 1);
+            kill_process(sessions[0], Signal::KILL).expect("it waits");
+        }
+        front.end();
+    }
 }
 
 /// Processes that carry a line, as long as it stands still.

@@ -76,6 +76,14 @@ impl End {
         self.waiting.extend(partial.drain(..whole));
     }
 
+    /// Whether the process at the local stream has gone, and takes nothing more.
+    #[must_use]
+    pub fn is_left(&self) -> bool {
+        let mut polled = [PollFd::from_borrowed_fd(self.local.as_fd(), PollFlags::empty())];
+        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok()
+            && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    }
+
     /// Moves bytes until something else is to be done.
     pub fn pump(
         &mut self,

@@ -137,6 +137,10 @@ fn keep(begun: Begun, local: UnixStream) -> Result<(), String> {
             if end.line.is_ended() && cut.elapsed() > AGAIN.1 {
                 return Ok(());
             }
+            // The command has gone: its last words are tried for once more, and their loss is no news.
+            if end.is_left() && cut.elapsed() >= silent_max {
+                return Ok(());
+            }
             if cut.elapsed() >= GIVE_UP {
                 let seconds = GIVE_UP.as_secs();
                 return Err(lost(&format!("no way for {seconds} s; a job goes on, `tutti attach` finds it")));
