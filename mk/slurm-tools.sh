@@ -21,6 +21,14 @@ declare -A packages=(
     [dpdispatcher]="dpdispatcher==1.1.0"
     [cylc]="cylc-flow==8.5.4"
     [reportseff]="reportseff==2.10.3 slurm2sql==0.9.9"
+    [law]="law==0.1.21"
+    [maestrowf]="maestrowf==1.2.1"
+    [b2luigi]="b2luigi==1.3.0"
+    [clusterfutures]="clusterfutures==0.5"
+    [troika]="troika==0.2.7"
+    [easybuild]="easybuild-framework==5.4.1"
+    [toil]="toil==9.6.0"
+    [myqueue]="myqueue==26.8.1"
 )
 passed=0 failed=0 skipped=0
 mkdir -p "$PLACE"
