@@ -25,6 +25,7 @@ use crate::wire::Description;
 
 mod abi;
 mod accept;
+mod numbers;
 mod reply;
 mod silent;
 mod upcalls;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tutti_os::{TcpPeer, tcp_peer};
 
+use super::numbers;
 use super::silent::{self, Beginning};
 use super::upcalls::UPCALLS;
 
@@ -47,7 +48,7 @@ unsafe extern "C" fn accept(
     let listener = unsafe { BorrowedFd::borrow_raw(listener) };
     match settle(accepted, listener) {
         Some(connection) => {
-            let connection = connection.into_raw_fd();
+            let connection = numbers::give(connection).into_raw_fd();
             // SAFETY: our contract; the place has been written for a connection of the same family.
             unsafe { libc::getpeername(connection, address, length) };
             connection
@@ -69,8 +70,10 @@ fn settle(accepted: OwnedFd, listener: BorrowedFd<'_>) -> Option<OwnedFd> {
         return None;
     }
     let limit = LIMIT.load(Ordering::Relaxed);
-    // The kernel gives the lowest number that is free: below it are as many open descriptors.
-    if accepted.as_raw_fd().unsigned_abs() > limit {
+    // The kernel gives the lowest number that is free: below it are as many open descriptors. libpmix has
+    // its connections under others.
+    let others = limit.saturating_sub(accepted.as_raw_fd().unsigned_abs());
+    if accepted.as_raw_fd().unsigned_abs() > limit || numbers::count(others as usize) > others as usize {
         UPCALLS.get().into_iter().for_each(|upcalls| upcalls.handle_crowd(limit));
         return None;
     }
