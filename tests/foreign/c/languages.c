@@ -121,6 +121,64 @@ static void attributes(void)
     expect(deleted_kind == -2 && deleted_value == &x, "a function of C");
 }
 
+static int copy_type_in_c(MPI_Datatype type, int key, void *extra, void *value, void *place, int *flag)
+{
+    (void)type, (void)key, (void)extra, (void)value, (void)place, (void)flag;
+    return MPI_ERR_OTHER;
+}
+
+static int delete_type_in_c(MPI_Datatype type, int key, void *value, void *extra)
+{
+    (void)type, (void)key, (void)value, (void)extra;
+    return MPI_ERR_OTHER;
+}
+
+/* A value of Fortran, and one of C at the same key, are given to another language's functions as they were set. */
+static void functions_of_types(void)
+{
+    int key, flag, x;
+    MPI_Datatype type, copy;
+    MPI_Aint *place = NULL;
+
+    MPI_Type_create_keyval(copy_type_in_c, delete_type_in_c, &key, NULL);
+    MPII_Keyval_set_proxy(key, (void *)copy_proxy, (void *)delete_proxy);
+    MPI_Type_contiguous(3, MPI_INT, &type);
+    MPII_Type_set_attr(type, key, (void *)61, ADDRESS);
+    MPI_Type_dup(type, &copy);
+    expect(copied_kind == ADDRESS && copied_value == (void *)61, "a copied address of a type");
+    MPI_Type_get_attr(copy, key, &place, &flag);
+    expect(flag && place && (void *)place != (void *)62 && *place == 62, "C's view of the copy of a type's address");
+    MPI_Type_free(&copy);
+    expect(deleted_kind == ADDRESS && deleted_value == (void *)62, "a deleted address of a type");
+    MPI_Type_set_attr(type, key, &x);
+    expect(deleted_kind == ADDRESS && deleted_value == (void *)61, "a replaced address of a type");
+    MPI_Type_free(&type);
+    expect(deleted_kind == POINTER && deleted_value == &x, "a deleted pointer of a type");
+    MPI_Type_free_keyval(&key);
+}
+
+static int delete_win_in_c(MPI_Win win, int key, void *value, void *extra)
+{
+    (void)win, (void)key, (void)value, (void)extra;
+    return MPI_ERR_OTHER;
+}
+
+static void functions_of_windows(void)
+{
+    int key, memory, x;
+    MPI_Win win;
+
+    MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, delete_win_in_c, &key, NULL);
+    MPII_Keyval_set_proxy(key, (void *)copy_proxy, (void *)delete_proxy);
+    MPI_Win_create(&memory, sizeof memory, 1, MPI_INFO_NULL, MPI_COMM_SELF, &win);
+    MPI_Win_set_attr(win, key, &x);
+    MPII_Win_set_attr(win, key, (void *)71, ADDRESS);
+    expect(deleted_kind == POINTER && deleted_value == &x, "a replaced pointer of a window");
+    MPI_Win_free(&win);
+    expect(deleted_kind == ADDRESS && deleted_value == (void *)71, "a deleted address of a window");
+    MPI_Win_free_keyval(&key);
+}
+
 static void other_objects(void)
 {
     MPI_Aint *place = NULL;
@@ -134,6 +192,8 @@ static void other_objects(void)
     MPI_Type_get_attr(type, key, &place, &flag);
     expect(flag && (void *)place != (void *)77 && *place == 77, "C's view of an attribute of a type");
     MPI_Type_free(&type);
+    functions_of_types();
+    functions_of_windows();
     MPI_Win_create_keyval(MPI_WIN_DUP_FN, MPI_WIN_NULL_DELETE_FN, &key, NULL);
     MPI_Win_create(&memory, sizeof memory, 1, MPI_INFO_NULL, MPI_COMM_SELF, &win);
     MPII_Win_set_attr(win, key, (void *)78, ADDRESS);
