@@ -24,13 +24,14 @@ extern "C" {
  * groups, datatypes and open files. In the successor their handles are the same: keep an MPI_Comm, MPI_Group, MPI_Datatype or MPI_File in
  * the state and use it. A communicator has its topology, name, hints and error handler there, a datatype its name, and is committed if it
  * was. A file has its view, pointers, hints and modes: the successor opens it by its path. Persistent requests and regions of ranks that
- * stay go on, and windows without ranks that move; a tutti_region in the state is of use. What is an address in the process that moves
- * stays behind: attributes and their keys, error handlers and operations that the program has made (it has the initial error handler
- * instead), attached buffers, info objects.
+ * stay go on, and windows and persistent collective operations without ranks that move; a tutti_region in the state is of use. What is an
+ * address in the process that moves stays behind: attributes and their keys, error handlers and operations that the program has made (it
+ * has the initial error handler instead), attached buffers, info objects.
  *
  * Nobody moves, all is as before, and all ranks get the same error, when a rank has what cannot move (TUTTI_ERR_BUSY): a communicator with
- * processes that are not in MPI_COMM_WORLD, a window with a rank that moves, a session, a port, a request that is not completed, a
- * partitioned one, a message taken by MPI_Mprobe, an open queue, invocations, OpenSHMEM, shared memory, MPI_THREAD_MULTIPLE, the checker;
+ * processes that are not in MPI_COMM_WORLD, a window or a persistent collective operation with a rank that moves, a session, a port, a
+ * request that is not completed, a partitioned one, a message taken by MPI_Mprobe, an open queue, invocations, OpenSHMEM, shared memory,
+ * MPI_THREAD_MULTIPLE, the checker;
  * when one that moves has an open region, a persistent request, or a file in a representation of MPI_Register_datarep; or when a
  * successor could not be started (TUTTI_ERR_START): there is no such node, no room (mpiexec --universe N), no such program there, or a
  * file has another file in its place there, or none. tutti_move_refusal says which. */

@@ -100,6 +100,23 @@ fn moves_keep_files_their_views_and_pointers() {
     }
 }
 
+/// The file that is open counts, not what its path leads to when a rank moves.
+// Paper: C24
+#[test]
+fn moves_keep_files_behind_links() {
+    let scratch = Scratch::new("moves-links");
+    let moves = compile_kept(&scratch);
+    let (real, link) = (scratch.path().join("real"), scratch.path().join("link"));
+    std::fs::create_dir(&real).expect("our folder");
+    std::os::unix::fs::symlink(&real, &link).expect("our folder");
+    for (at, (job, nodes)) in [((3, 1, 8), "1"), ((2, 2, 8), "2")].into_iter().enumerate() {
+        let path = link.join(format!("grid-{at}"));
+        expect_right(&moves, job, &["files", "5", nodes, &path.to_string_lossy()]);
+        let path = real.join(format!("again-{at}"));
+        expect_right(&moves, job, &["repointed", &path.to_string_lossy()]);
+    }
+}
+
 /// Persistent requests of ranks that stay reach those that have moved; the source of a message is its rank.
 // Paper: C24
 #[test]
@@ -117,6 +134,15 @@ fn moves_keep_windows_of_ranks_that_stay() {
     let moves = compile_kept(&scratch);
     for (job, nodes) in [((3, 1, 8), "1"), ((4, 2, 12), "2")] {
         expect_right(&moves, job, &["windows", "5", nodes]);
+    }
+}
+
+#[test]
+fn moves_keep_persistent_collectives_of_ranks_that_stay() {
+    let scratch = Scratch::new("moves-collectives");
+    let moves = compile_kept(&scratch);
+    for (job, nodes) in [((3, 1, 8), "1"), ((6, 2, 16), "2")] {
+        expect_right(&moves, job, &["collectives", "5", nodes]);
     }
 }
 

@@ -537,7 +537,7 @@ static void refused(char *program) {
     MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &request);
     if (rank == 0)
         MPI_Request_free(&request);
-    expect_refusal(TUTTI_ERR_BUSY, "has a persistent collective operation (MPI_Request_free)");
+    expect_refusal(TUTTI_ERR_BUSY, "has a persistent collective operation with a rank that moves (MPI_Request_free)");
     if (rank != 0)
         MPI_Request_free(&request);
     if (rank == 1) {

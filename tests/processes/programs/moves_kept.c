@@ -3,9 +3,12 @@
  *   moves_kept files MOVES NODES PATH     files of all ranks and of each alone go on under their handles, with views and pointers
  *   moves_kept requests MOVES NODES       persistent requests of those that stay reach those that have moved
  *   moves_kept windows MOVES NODES        windows of those that stay; rank 0 moves
+ *   moves_kept collectives MOVES NODES    persistent collective operations of those that stay; rank 0 moves
  *   moves_kept regions MOVES NODES        a region of the last rank, which stays; the handle stands in the state
+ *   moves_kept repointed PATH             the open file goes on under another name, and its link leads to another one
  *   moves_kept lost PATH WHAT             a file that a successor cannot open: "gone" or "another"; nobody moves
  */
+#define _GNU_SOURCE
 #include "../../mpi/programs/require.h"
 #include <mpi.h>
 #include <stdint.h>
@@ -270,6 +273,48 @@ static void windows(state *state, int64_t moves, int64_t nodes) {
     }
 }
 
+/* Of the ranks that stay, and between those with odd and even numbers among them. */
+static void collectives(state *state, int64_t moves, int64_t nodes) {
+    MPI_Comm rest = MPI_COMM_NULL, part, between = MPI_COMM_NULL;
+    MPI_Request requests[3];
+    int me, members, out = 0, sum = 0, found[RANKS_MAX];
+    if (state->moves == 0)
+        MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? MPI_UNDEFINED : 0, rank, &rest);
+    if (rank > 0) {
+        MPI_Comm_rank(rest, &me);
+        MPI_Comm_size(rest, &members);
+        MPI_Comm_split(rest, me % 2, me, &part);
+        MPI_Intercomm_create(part, 0, rest, 1 - me % 2, 5, &between);
+        MPI_Allreduce_init(&out, &sum, 1, MPI_INT, MPI_SUM, rest, MPI_INFO_NULL, &requests[0]);
+        MPI_Allgather_init(&out, 1, MPI_INT, found, 1, MPI_INT, between, MPI_INFO_NULL, &requests[1]);
+        MPI_Barrier_init(rest, MPI_INFO_NULL, &requests[2]);
+    }
+    for (;;) {
+        if (rank > 0) {
+            int all = 0, others = (members + me % 2) / 2;
+            for (int of = 0; of < members; of++)
+                all += value_of(state->moves, of);
+            out = value_of(state->moves, me);
+            memset(found, -1, sizeof found);
+            MPI_Startall(3, requests);
+            MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+            WANT(sum == all, "the sum is %d, expected %d", sum, all);
+            for (int of = 0; of < others; of++)
+                WANT(found[of] == value_of(state->moves, 2 * of + 1 - me % 2), "%d of the other ones' rank %d", found[of], of);
+        }
+        if (state->moves == moves)
+            break;
+        move_next(state, 0, nodes);
+    }
+    if (rank > 0) {
+        for (int which = 0; which < 3; which++)
+            MPI_Request_free(&requests[which]);
+        MPI_Comm_free(&between);
+        MPI_Comm_free(&part);
+        MPI_Comm_free(&rest);
+    }
+}
+
 typedef struct {
     int64_t moves;
     tutti_region region;
@@ -344,6 +389,44 @@ static void lost(state *state, const char *path, const char *what) {
         unlink(other);
 }
 
+/* The file that was opened goes on, though its link leads to another one now and it has another name. */
+static void repointed(state *state, const char *path, int is_successor) {
+    char first[4096], second[4096], renamed[4096];
+    int value = value_of(state->moves, rank), found = 0;
+    MPI_Offset bytes;
+    sprintf(first, "%s-first", path);
+    sprintf(second, "%s-second", path);
+    sprintf(renamed, "%s-renamed", path);
+    if (!is_successor) {
+        if (rank == 0)
+            WANT(!symlink(first, path), "a link");
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &state->grid);
+        MPI_File_write_at_all(state->grid, rank * (MPI_Offset)sizeof value, &value, 1, MPI_INT, MPI_STATUS_IGNORE);
+        if (rank == 0) {
+            FILE *file = fopen(second, "w");
+            WANT(file && !fclose(file) && !unlink(path) && !symlink(second, path) && !rename(first, renamed), "another file");
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        move_next(state, 0, 1);
+    }
+    value = value_of(state->moves, rank);
+    MPI_File_write_at_all(state->grid, (size + rank) * (MPI_Offset)sizeof value, &value, 1, MPI_INT, MPI_STATUS_IGNORE);
+    for (int round = 0; round < 2; round++) {
+        MPI_File_read_at_all(state->grid, (round * size + rank) * (MPI_Offset)sizeof found, &found, 1, MPI_INT,
+                             MPI_STATUS_IGNORE);
+        WANT(found == value_of(round, rank), "round %d: %d", round, found);
+    }
+    MPI_File_get_size(state->grid, &bytes);
+    WANT(bytes == 2 * size * (MPI_Offset)sizeof value, "the file has %d bytes", (int)bytes);
+    MPI_File_close(&state->grid);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        FILE *file = fopen(path, "r");
+        WANT(file && fgetc(file) == EOF && !fclose(file), "the other file is written");
+    }
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     int64_t first = argc > 2 ? atoll(argv[2]) : 0, second = argc > 3 ? atoll(argv[3]) : 1;
@@ -370,8 +453,12 @@ int main(int argc, char **argv) {
         requests(&both, first, second, before != NULL);
     else if (!strcmp(what, "windows"))
         windows(&state, first, second);
+    else if (!strcmp(what, "collectives"))
+        collectives(&state, first, second);
     else if (!strcmp(what, "regions"))
         regions(&kept, first, second, before != NULL);
+    else if (!strcmp(what, "repointed"))
+        repointed(&state, argv[2], before != NULL);
     else if (!strcmp(what, "lost"))
         lost(&state, argv[2], argv[3]);
     else

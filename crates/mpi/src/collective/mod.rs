@@ -183,6 +183,7 @@ pub unsafe fn prepare_collecting(
     let place = Place::next(call.comms_mut().find_mut(comm)?, Call::Started);
     // Not the function of the checker, which knows none when it is off.
     let function = call.env().call;
+    let groups = [Some(&place.local), place.remote.as_ref()].into_iter().flatten().cloned().collect();
     let index = compound::persistent(call, move |call| {
         let mut schedule = if check_mode::is_on() {
             check::collectives::plan(call.inspect(), comm, &place, &work, function)
@@ -192,7 +193,7 @@ pub unsafe fn prepare_collecting(
         schedule.function = Some(function);
         Ok([Part::Pending(call.launch(schedule)), NOTHING])
     });
-    call.keep_collective(index);
+    call.keep_collective(index, groups);
     // SAFETY: our contract; it is not null.
     unsafe { request.write(MPI_Request(call.engine().requests.handle(index))) };
     Ok(())

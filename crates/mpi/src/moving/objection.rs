@@ -31,7 +31,7 @@ pub(super) fn of(process: &Process, movers: &[u32]) -> Option<String> {
     let first = first.into_iter().find(|(holds, _)| *holds).map(|(_, what)| what.to_owned());
     first
         .or_else(|| comms.with_outsiders().map(of_communicator))
-        .or_else(|| of_requests(process, is_mover).map(str::to_owned))
+        .or_else(|| of_requests(process, movers, is_mover).map(str::to_owned))
 }
 
 fn of_communicator(comm: &Comm) -> String {
@@ -44,15 +44,15 @@ fn of_communicator(comm: &Comm) -> String {
     format!("has {article} {kind}{name} with processes that are not in MPI_COMM_WORLD (MPI_Comm_disconnect)")
 }
 
-fn of_requests(process: &Process, is_mover: bool) -> Option<&'static str> {
+fn of_requests(process: &Process, movers: &[u32], is_mover: bool) -> Option<&'static str> {
     let Process { engine, files, persistents, .. } = process;
     // Those of schedules and partitions end with the request that the program has, or that a file has.
     let own = engine
         .requests
         .iter()
         .filter(|(index, request)| request.when_done != WhenDone::Advance && !files.is_server(*index));
-    let of_one = |(index, request): (u32, &Request)| match persistents.is_collective(index) {
-        true => Some("has a persistent collective operation (MPI_Request_free)"),
+    let of_one = |(index, request): (u32, &Request)| match persistents.is_collective_with(index, movers) {
+        true => Some("has a persistent collective operation with a rank that moves (MPI_Request_free)"),
         false => of_request(engine, index, request, is_mover),
     };
     own.map(of_one).find_map(|found| found)

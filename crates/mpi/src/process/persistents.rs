@@ -1,11 +1,12 @@
 //! How the persistent requests of a process start (MPI 3.9): by functions that get the process, also those of
 //! collective operations.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::Guard;
 use crate::collective::state::Collectives;
+use crate::comm::Group;
 use crate::error::Result;
 use crate::request::extra::Part;
 use crate::request::persistent::HasPersistents;
@@ -23,8 +24,8 @@ pub struct Persistents {
     starts: Vec<Option<Rc<Start>>>,
     /// By the index of the request; none of one that names no ranks by itself.
     renews: HashMap<u32, Box<Renew>>,
-    /// Indices of those of collective operations.
-    collectives: HashSet<u32>,
+    /// Groups of the communicators of those of collective operations, by the index of the request.
+    collectives: HashMap<u32, Vec<Rc<Group>>>,
     /// Number of the next partition that this process sends ([`crate::partitioned`]).
     next_partition: u32,
 }
@@ -60,9 +61,10 @@ impl Persistents {
 }
 
 impl Persistents {
-    /// Whether a persistent request is of a collective operation.
-    pub(crate) fn is_collective(&self, index: u32) -> bool {
-        self.collectives.contains(&index)
+    /// Whether a persistent request is of a collective operation with one of these processes.
+    pub(crate) fn is_collective_with(&self, index: u32, ranks: &[u32]) -> bool {
+        let groups = self.collectives.get(&index).map_or(&[][..], Vec::as_slice);
+        groups.iter().any(|group| ranks.iter().any(|rank| group.contains(*rank)))
     }
 
     /// Other processes have places of some ranks from now on ([`crate::moving`]).
@@ -82,8 +84,8 @@ impl HasPersistents for Guard {
         self.persistents.renews.insert(index, Box::new(renew));
     }
 
-    fn keep_collective(&mut self, index: u32) {
-        self.persistents.collectives.insert(index);
+    fn keep_collective(&mut self, index: u32, groups: Vec<Rc<Group>>) {
+        self.persistents.collectives.insert(index, groups);
     }
 
     fn start_parts(&mut self, index: u32) -> Result<[Part; 2]> {

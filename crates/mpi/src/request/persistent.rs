@@ -1,6 +1,9 @@
 //! Starts of persistent requests, as calls reach them.
 
+use std::rc::Rc;
+
 use super::extra::Part;
+use crate::comm::Group;
 use crate::error::Result;
 
 /// A call that reaches the starts of persistent requests.
@@ -12,8 +15,9 @@ pub trait HasPersistents {
     /// have their places now.
     fn keep_renewal(&mut self, index: u32, renew: impl Fn(&dyn Fn(u32) -> u32) + 'static);
 
-    /// Notes that a persistent request is of a collective operation: it names all ranks of its communicator.
-    fn keep_collective(&mut self, index: u32);
+    /// Notes that a persistent request is of a collective operation: it names all ranks of its communicator,
+    /// those of these groups.
+    fn keep_collective(&mut self, index: u32, groups: Vec<Rc<Group>>);
 
     /// Starts the operation of a persistent request: the part that gives the status, then one more.
     ///
