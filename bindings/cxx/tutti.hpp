@@ -63,7 +63,7 @@ enum class fault {
     no_rank,          // there is no such rank
     wrong_thread,     // another thread has called init
     no_memory,        // there is none for the queue, or for an object of make
-    freed,            // the object of a global_ptr has been destroyed, or it points to none
+    freed,            // the object of a global_ptr has been destroyed, or is of another job, or it points to none
     out_of_range,     // a global_ptr points behind its object
     not_own,          // the object of a global_ptr is of another rank
     no_service,       // no service has this name
@@ -1519,7 +1519,7 @@ inline void expect_done(int status, int rank)
     const std::string of = rank < 0 ? "" : " of rank " + std::to_string(rank);
     switch (status) {
     case TUTTI_OK: return;
-    case TUTTI_ERR_REGION: throw error(fault::freed, rank, "tutti: the object" + of + " has been destroyed");
+    case TUTTI_ERR_REGION: throw error(fault::freed, rank, "tutti: the object" + of + " has been destroyed, or is of another job");
     case TUTTI_ERR_RANGE: throw error(fault::out_of_range, rank, "tutti: the object" + of + " ends before");
     case TUTTI_ERR_MEMORY: throw error(fault::no_memory, rank, "tutti: no memory is left, or 4096 objects of make are there");
     default: refuse(status, rank);

@@ -82,6 +82,24 @@ fn global_pointers_reach_objects_of_other_ranks() {
     keeps_its_promises(&compiled, "memory");
 }
 
+/// The second job has as many ranks, and objects of its own at the places that the pointers name.
+#[test]
+fn global_pointers_of_another_job_are_refused() {
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("cxx-another-job");
+    let compiled = compile("tutticxx", &[], "tests/cxx/programs/another_job.cpp", scratch.path());
+    for (at, way) in WAYS.into_iter().enumerate() {
+        let path = scratch.path().join(at.to_string());
+        for what in ["keep", "use"] {
+            let mut mpiexec = program("mpiexec");
+            let ran = run(mpiexec.args(way).arg(&compiled).arg(what).arg(&path), LIMIT).expect_success();
+            assert_eq!(ran.stdout, "another job: ok\n", "{way:?}: {ran}");
+        }
+    }
+}
+
 /// Tasks that wait are 200 bytes at most each, with both compilers, and waiting allocates nothing.
 #[test]
 fn tasks_that_wait_by_the_million_have_bounded_memory() {
