@@ -30,100 +30,106 @@ use tutti_protocol::wire::{self, Kind, Library, Report};
 const ORPHANS_NS: u64 = 1_000_000_000;
 
 impl Starter {
+    /// Waits until something happens or is due. Sources that are listed first are handled first.
     pub(super) fn wait(&mut self) -> Vec<(Source, PollFlags)> {
-        let parts = &self.parts;
         let mut list = PollList::default();
-        let mut add = |source, descriptor, flags| list.add(source, descriptor, flags);
-        let jammed = self.is_jammed();
-        if let Some(front) = &self.front {
-            let write = if self.out.len() > self.sent { PollFlags::OUT } else { PollFlags::empty() };
-            add(Source::Front, front.as_fd(), PollFlags::IN | write);
-        }
-        add(Source::Signals, self.signals.descriptor(), PollFlags::IN);
-        parts.regions.iter().for_each(|regions| add(Source::Regions, regions.control(), PollFlags::IN));
-        for (rank, socket) in parts.silent.stopped.sockets() {
-            add(Source::StandIn(rank), socket, PollFlags::IN);
-        }
-        let notices = self.origin.iter().filter_map(MountedOrigin::notices);
-        notices.for_each(|pipe| add(Source::Origin, pipe, PollFlags::IN));
-        parts.failures.iter().for_each(|pipe| add(Source::Failures, pipe.as_fd(), PollFlags::IN));
-        for (index, spawning) in parts.spawnings.iter().enumerate().rev() {
-            let failures = spawning.failures();
-            failures.into_iter().for_each(|pipe| add(Source::Spawning(index), pipe, PollFlags::IN));
-        }
-        // Before the deaths that come of it.
-        let reached = parts.cgroup.iter().flat_map(Cgroup::reached);
-        reached.for_each(|event| add(Source::Memory, event, PollFlags::IN));
-        for (rank, pidfd) in parts.ranks.alive() {
-            add(Source::Rank(rank), pidfd, PollFlags::IN);
-        }
-        for (rank, pidfd) in parts.ranks.inner() {
-            add(Source::Inner(rank), pidfd, PollFlags::IN);
-        }
-        for (rank, socket, flags) in parts.foreign.iter().flat_map(|foreign| foreign.pmi.polled()) {
-            add(Source::Pmi(rank), socket, flags);
-        }
-        let pmix = parts.foreign.iter().filter_map(|foreign| foreign.pmix.as_ref()?.polled());
-        pmix.for_each(|(control, flags)| add(Source::Pmix, control, flags));
-        if let Some(tickets) = &parts.tickets {
-            for (rank, connection) in tickets.connections() {
-                add(Source::Connection(rank), connection, PollFlags::IN);
-            }
-            // Highest first, since a handled one leaves the list; new ones only then.
-            let pending: Vec<_> = tickets.pending().enumerate().collect();
-            for (index, connection) in pending.into_iter().rev() {
-                add(Source::Pending(index), connection, PollFlags::IN);
-            }
-            tickets
-                .listener()
-                .into_iter()
-                .for_each(|listener| add(Source::Listener, listener, PollFlags::IN));
-        }
-        if !jammed {
-            for (index, descriptor) in parts.streams.readable() {
-                add(Source::Stream(index), descriptor, PollFlags::IN);
-            }
-        }
-        for descriptor in parts.inputs.writable() {
-            add(Source::Input, descriptor, PollFlags::OUT);
-        }
-        for (rank, socket) in parts.silent.exited.sockets() {
-            add(Source::Exited(rank), socket, PollFlags::IN);
-        }
-        for (rank, socket) in self.context.iter().flat_map(NetworkContext::sockets) {
-            add(Source::Frozen(rank), socket, PollFlags::IN);
-        }
-        let silence_ns = parts.streams.silence_ends_ns().filter(|_| !jammed);
-        let due_ns = self.reconnect.as_ref().and_then(Reconnect::due_ns);
-        let hold_ns = self.hold.as_ref().map(hold::Hold::due_ns);
-        let context_ns = self.context.as_ref().and_then(NetworkContext::due_ns);
-        let watch_ns = self.watch.as_ref().map(stuck::Watch::due_ns);
-        let idle_ns = self.idle.as_ref().map(idle::IdleWatch::due_ns);
-        let (grace_ns, spawn_ns) = (parts.ranks.grace_ends_ns(), self.spawn_due_ns());
-        let connections_ns = parts.connections.due_ns();
-        let memory_ns = self.memory_watch.as_ref().map(MemoryWatch::due_ns);
-        let tickets_ns = parts.tickets.as_ref().and_then(Tickets::due_ns);
-        let pmix_ns = parts.foreign.as_ref().and_then(|foreign| foreign.pmix.as_ref()?.due_ns());
-        let unserved_ns = parts.foreign.as_ref().and_then(Foreign::unserved_due_ns);
-        let of_ranks = [
-            silence_ns,
-            grace_ns,
-            watch_ns,
-            idle_ns,
-            spawn_ns,
-            memory_ns,
-            connections_ns,
-            tickets_ns,
-            pmix_ns,
-            unserved_ns,
-        ];
-        let wake_ns =
-            [self.orphans_ns, self.linger_ns, due_ns, hold_ns, context_ns].into_iter().chain(of_ranks);
-        let timeout = wake_ns.flatten().min().map(|wake_ns| {
-            let ns = wake_ns.saturating_sub(now_ns());
+        self.list_own(&mut list);
+        self.list_ranks(&mut list);
+        self.list_tickets(&mut list);
+        self.list_data(&mut list);
+        let timeout = self.due_ns().map(|due_ns| {
+            let ns = due_ns.saturating_sub(now_ns());
             Timespec::try_from(Duration::from_nanos(ns)).expect("less than a century")
         });
         list.wait(timeout.as_ref())
+    }
+
+    /// Lists sources of the starter itself, and failures of starts.
+    fn list_own<'a>(&'a self, list: &mut PollList<'a>) {
+        let parts = &self.parts;
+        if let Some(front) = &self.front {
+            let write = if self.out.len() > self.sent { PollFlags::OUT } else { PollFlags::empty() };
+            list.add(Source::Front, front.as_fd(), PollFlags::IN | write);
+        }
+        let mut add = |source, descriptor| list.add(source, descriptor, PollFlags::IN);
+        add(Source::Signals, self.signals.descriptor());
+        parts.regions.iter().for_each(|regions| add(Source::Regions, regions.control()));
+        parts.silent.stopped.sockets().for_each(|(rank, socket)| add(Source::StandIn(rank), socket));
+        let notices = self.origin.iter().filter_map(MountedOrigin::notices);
+        notices.for_each(|pipe| add(Source::Origin, pipe));
+        parts.failures.iter().for_each(|pipe| add(Source::Failures, pipe.as_fd()));
+        for (index, spawning) in parts.spawnings.iter().enumerate().rev() {
+            spawning.failures().into_iter().for_each(|pipe| add(Source::Spawning(index), pipe));
+        }
+    }
+
+    /// Lists ends of ranks and what leads to them, and questions of foreign libraries.
+    fn list_ranks<'a>(&'a self, list: &mut PollList<'a>) {
+        let parts = &self.parts;
+        // Before the deaths that come of it.
+        let reached = parts.cgroup.iter().flat_map(Cgroup::reached);
+        reached.for_each(|event| list.add(Source::Memory, event, PollFlags::IN));
+        let alive = parts.ranks.alive().map(|(rank, pidfd)| (Source::Rank(rank), pidfd));
+        let inner = parts.ranks.inner().map(|(rank, pidfd)| (Source::Inner(rank), pidfd));
+        alive.chain(inner).for_each(|(source, pidfd)| list.add(source, pidfd, PollFlags::IN));
+        for (rank, socket, flags) in parts.foreign.iter().flat_map(|foreign| foreign.pmi.polled()) {
+            list.add(Source::Pmi(rank), socket, flags);
+        }
+        let pmix = parts.foreign.iter().filter_map(|foreign| foreign.pmix.as_ref()?.polled());
+        pmix.for_each(|(control, flags)| list.add(Source::Pmix, control, flags));
+    }
+
+    /// Lists connections of ranks, and those that may become ranks.
+    fn list_tickets<'a>(&'a self, list: &mut PollList<'a>) {
+        let Some(tickets) = &self.parts.tickets else { return };
+        let connections =
+            tickets.connections().map(|(rank, connection)| (Source::Connection(rank), connection));
+        // Highest first, since a handled one leaves the list; new ones only then.
+        let pending: Vec<_> = tickets.pending().enumerate().collect();
+        let pending =
+            pending.into_iter().rev().map(|(index, connection)| (Source::Pending(index), connection));
+        let listener = tickets.listener().into_iter().map(|listener| (Source::Listener, listener));
+        let all = connections.chain(pending).chain(listener);
+        all.for_each(|(source, connection)| list.add(source, connection, PollFlags::IN));
+    }
+
+    /// Lists output and input of ranks, and datagrams for those that cannot take them.
+    fn list_data<'a>(&'a self, list: &mut PollList<'a>) {
+        let parts = &self.parts;
+        let streams = parts.streams.readable().filter(|_| !self.is_jammed());
+        streams.for_each(|(index, descriptor)| list.add(Source::Stream(index), descriptor, PollFlags::IN));
+        for descriptor in parts.inputs.writable() {
+            list.add(Source::Input, descriptor, PollFlags::OUT);
+        }
+        let exited = parts.silent.exited.sockets().map(|(rank, socket)| (Source::Exited(rank), socket));
+        let frozen = self.context.iter().flat_map(NetworkContext::sockets);
+        let frozen = frozen.map(|(rank, socket)| (Source::Frozen(rank), socket));
+        exited.chain(frozen).for_each(|(source, socket)| list.add(source, socket, PollFlags::IN));
+    }
+
+    /// When the next thing is due, if nothing happens before.
+    fn due_ns(&self) -> Option<u64> {
+        let parts = &self.parts;
+        let own = [
+            self.orphans_ns,
+            self.linger_ns,
+            self.reconnect.as_ref().and_then(Reconnect::due_ns),
+            self.hold.as_ref().map(hold::Hold::due_ns),
+            self.context.as_ref().and_then(NetworkContext::due_ns),
+            self.watch.as_ref().map(stuck::Watch::due_ns),
+            self.idle.as_ref().map(idle::IdleWatch::due_ns),
+            self.memory_watch.as_ref().map(MemoryWatch::due_ns),
+            self.spawn_due_ns(),
+        ];
+        let of_parts = [
+            parts.streams.silence_ends_ns().filter(|_| !self.is_jammed()),
+            parts.ranks.grace_ends_ns(),
+            parts.connections.due_ns(),
+            parts.tickets.as_ref().and_then(Tickets::due_ns),
+            parts.foreign.as_ref().and_then(|foreign| foreign.pmix.as_ref()?.due_ns()),
+            parts.foreign.as_ref().and_then(Foreign::unserved_due_ns),
+        ];
+        own.into_iter().chain(of_parts).flatten().min()
     }
 
     pub(super) fn handle(&mut self, source: Source, flags: PollFlags) {
