@@ -45,55 +45,72 @@ mod why;
 /// Text of `tutti version`.
 const VERSION: &str = concat!("tutti ", env!("CARGO_PKG_VERSION"), "\n");
 
-/// How the commands of `tutti` are called.
-const USAGES: [&str; 46] = [
-    "run [OPTION ...] -n N PROGRAM ...",
-    "submit [OPTION ...] -n N PROGRAM ...",
-    "alloc [OPTION ...] [-n N] [COMMAND ...]",
-    "wait JOB ...",
-    "ps [--all | --history | --watch] [--limit N] [-l] [--user USER] [--state STATE] [--json]",
-    "top [-i SECONDS] [--user USER] [--state STATE] [--once | --json]",
-    "status JOB [--json]",
-    "account [--user USER] [--last TIME] [--by-user | --by-month] [--json]",
-    "why JOB",
-    "nodes [--json]",
-    "drain NODE ... --why TEXT",
-    "undrain NODE ...",
-    "reserve NODES --user USERS --for TIME | --until TIME [--from TIME] [--name NAME] | [--json]",
-    "unreserve NAME ...",
-    "prices [--json]",
-    "advise [--json]",
-    "board [--json]",
-    "services [--json]",
-    "call SERVICE [FUNCTION [ARGUMENT ...]]",
-    "snapshot JOB [-o FILE] | --show FILE",
-    "dsm-report [FOLDER] [--json]",
-    "timeline JOB | --all | --since MOMENT [-o FILE]",
-    "simulate --swf FILE | --lublin JOBS",
-    "trace-op read|write|fetch-add [-s BYTES]",
-    "doctor [PROGRAM] [--json]",
-    "machine [--again] [--json]",
-    "attach JOB",
-    "logs [-f] JOB",
-    "suspend JOB ... | --user USER [--json]",
-    "resume JOB ... | --user USER [--json]",
-    "signal SIGNAL JOB ... [--json]",
-    "kill [--kill-after SECONDS] JOB ... | --user USER [--json]",
-    "hold JOB ... | --user USER [--json]",
-    "requeue JOB ... | --user USER [--json]",
-    "change JOB ... [--time LIMIT] [--weight N] [--name NAME] [--begin TIME]",
-    "release JOB ... | --user USER [--json]",
-    "config check [FILE] | config show",
-    "reload",
-    "page [JOB] [--share]",
-    "up --nodes N [--netns]",
-    "down",
-    "keygen FILE",
-    "admit",
-    "completion SHELL [PROGRAM]",
-    "man PAGE",
-    "version",
+/// Needs of a command, where its configuration names another host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    /// Answers of the daemons there.
+    Any,
+    /// Files of the machine on which a daemon runs, or a terminal all the time: it runs there.
+    Files,
+    /// Files or the shell here, whatever host the configuration names.
+    Own,
+    /// The same; where its line names a host, files of that one.
+    OwnFiles,
+}
+
+use Needs::{Any, Files, Own, OwnFiles};
+
+/// Needs and usage of each command, in the order of the help.
+const USAGES: &[(Needs, &str)] = &[
+    (Any, "run [OPTION ...] -n N PROGRAM ..."),
+    (Any, "submit [OPTION ...] -n N PROGRAM ..."),
+    (Any, "alloc [OPTION ...] [-n N] [COMMAND ...]"),
+    (Any, "wait JOB ..."),
+    (Any, "ps [--all | --history | --watch] [--limit N] [-l] [--user USER] [--state STATE] [--json]"),
+    (Files, "top [-i SECONDS] [--user USER] [--state STATE] [--once | --json]"),
+    (Any, "status JOB [--json]"),
+    (Files, "account [--user USER] [--last TIME] [--by-user | --by-month] [--json]"),
+    (Files, "why JOB"),
+    (Any, "nodes [--json]"),
+    (Any, "drain NODE ... --why TEXT"),
+    (Any, "undrain NODE ..."),
+    (Any, "reserve NODES --user USERS --for TIME | --until TIME [--from TIME] [--name NAME] | [--json]"),
+    (Any, "unreserve NAME ..."),
+    (Any, "prices [--json]"),
+    (Files, "advise [--json]"),
+    (Files, "board [--json]"),
+    (Any, "services [--json]"),
+    (Any, "call SERVICE [FUNCTION [ARGUMENT ...]]"),
+    (Files, "snapshot JOB [-o FILE] | --show FILE"),
+    (Any, "dsm-report [FOLDER] [--json]"),
+    (Files, "timeline JOB | --all | --since MOMENT [-o FILE]"),
+    (Any, "simulate --swf FILE | --lublin JOBS"),
+    (Any, "trace-op read|write|fetch-add [-s BYTES]"),
+    (Files, "doctor [PROGRAM] [--json]"),
+    (Files, "machine [--again] [--json]"),
+    (Any, "attach JOB"),
+    (Files, "logs [-f] JOB"),
+    (Any, "suspend JOB ... | --user USER [--json]"),
+    (Any, "resume JOB ... | --user USER [--json]"),
+    (Any, "signal SIGNAL JOB ... [--json]"),
+    (Any, "kill [--kill-after SECONDS] JOB ... | --user USER [--json]"),
+    (Any, "hold JOB ... | --user USER [--json]"),
+    (Any, "requeue JOB ... | --user USER [--json]"),
+    (Any, "change JOB ... [--time LIMIT] [--weight N] [--name NAME] [--begin TIME]"),
+    (Any, "release JOB ... | --user USER [--json]"),
+    (OwnFiles, "config check [FILE] | config show"),
+    (Any, "reload"),
+    (Files, "page [JOB] [--share]"),
+    (OwnFiles, "up --nodes N [--netns]"),
+    (OwnFiles, "down"),
+    (OwnFiles, "keygen FILE"),
+    (Own, "admit"),
+    (Own, "completion SHELL [PROGRAM]"),
+    (Own, "man PAGE"),
+    (Any, "version"),
 ];
+/// Commands that only our own programs call: they are about this machine.
+const HIDDEN: [&str; 3] = ["relay", "member", at::COMMAND];
 
 #[derive(Debug, Parser)]
 #[command(name = "tutti", disable_help_subcommand = true, subcommand_value_name = "COMMAND")]
@@ -332,8 +349,8 @@ pub fn command_line() -> clap::Command {
 /// The text of `tutti --help`.
 pub fn help() -> String {
     let command = command_line();
-    let line = |usage: &&str| {
-        let name = usage.split(' ').next().unwrap_or(usage);
+    let line = |(_, usage): &(Needs, &'static str)| {
+        let name = name_of(usage);
         let about = command.find_subcommand(name).and_then(clap::Command::get_about);
         format!("  {usage:36} {}\n", about.map(ToString::to_string).unwrap_or_default())
     };
@@ -342,7 +359,15 @@ pub fn help() -> String {
 
 /// All commands.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    USAGES.iter().map(|usage| usage.split(' ').next().unwrap_or(usage))
+    USAGES.iter().map(|(_, usage)| name_of(usage))
+}
+
+fn name_of(usage: &'static str) -> &'static str {
+    usage.split(' ').next().unwrap_or(usage)
+}
+
+fn needs(name: &str) -> Option<Needs> {
+    USAGES.iter().find(|(_, usage)| name_of(usage) == name).map(|(needs, _)| *needs)
 }
 
 /// [`run`] knows the command.
@@ -353,18 +378,12 @@ pub fn is_known(name: &str) -> bool {
 /// Whether a command needs files of the machine on which a daemon runs, or a terminal all the time: for
 /// another host it runs there.
 pub fn reads_this_machine(name: &str) -> bool {
-    const READERS: [&str; 15] = [
-        "top", "logs", "timeline", "board", "doctor", "account", "up", "down", "keygen", "config", "why",
-        "advise", "snapshot", "page", "machine",
-    ];
-    READERS.contains(&name)
+    matches!(needs(name), Some(Files | OwnFiles))
 }
 
 /// Whether a command is about this machine, whatever host its configuration names.
 pub fn is_of_this_machine(name: &str) -> bool {
-    const OWN: [&str; 10] =
-        ["config", "up", "down", "keygen", "admit", "completion", "man", "relay", "member", at::COMMAND];
-    OWN.contains(&name)
+    matches!(needs(name), Some(Own | OwnFiles)) || HIDDEN.contains(&name)
 }
 
 /// Runs a command.
@@ -475,4 +494,26 @@ fn perform(command: Command) -> Result<ExitCode, String> {
 
 fn kill_after(text: &str) -> Result<Duration, String> {
     options::seconds(text).ok_or_else(|| format!("{} is expected", options::SECONDS))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn commands_have_a_usage_each() {
+        let line = command_line();
+        let known: BTreeSet<&str> = line.get_subcommands().map(clap::Command::get_name).collect();
+        assert_eq!(names().collect::<BTreeSet<_>>(), known);
+        assert_eq!(names().count(), known.len(), "a command is there twice");
+    }
+
+    #[test]
+    fn commands_run_where_their_files_are() {
+        let of = |name| (reads_this_machine(name), is_of_this_machine(name));
+        assert_eq!((of("logs"), of("ps"), of("man")), ((true, false), (false, false), (false, true)));
+        assert_eq!((of("up"), of(at::COMMAND)), ((true, true), (false, true)));
+    }
 }
