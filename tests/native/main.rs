@@ -3,9 +3,11 @@
 
 mod trace_op;
 
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use tutti_shm::board::{self, Job, Node, Running};
 use tutti_testkit::{Need, has_command_for_part};
 use tutti_tests::{Scratch, dist, program, root, run};
 
@@ -269,4 +271,88 @@ fn native_signals_are_exact_where_datagrams_are_lost() {
 #[test]
 fn native_multicast_is_exact_where_datagrams_are_lost() {
     survives_faults("multicast", "multicast");
+}
+
+/// Places of the fields of a type here, as a line of C that holds if the header has them in the same places.
+macro_rules! same_places {
+    ($c:literal, $rust:ty, $($field:ident)*) => {
+        [
+            $(format!(
+                "_Static_assert(offsetof({0}, {1}) == {2}, \"{0}.{1}\");\n",
+                $c,
+                stringify!($field),
+                std::mem::offset_of!($rust, $field)
+            ),)*
+            format!("_Static_assert(sizeof({0}) == {1}, \"{0}\");\n", $c, size_of::<$rust>()),
+        ]
+        .concat()
+    };
+}
+
+/// A program in C that reads a board by `tutti_board.h` alone; its arguments are the file and a node.
+const READS_BOARD: &str = r#"
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <tutti_board.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    int file = argc == 3 ? open(argv[1], O_RDONLY) : -1;
+    uint64_t node = strtoull(argv[2], NULL, 10);
+    void *base = mmap(NULL, (size_t)lseek(file, 0, SEEK_END), PROT_READ, MAP_SHARED, file, 0);
+    if (base == MAP_FAILED)
+        return 1;
+    const tutti_board *board = base;
+    printf("%d %d ", board->magic == TUTTI_BOARD_MAGIC, board->bytes == (uint64_t)lseek(file, 0, SEEK_END));
+    printf("%d ", board->kind == TUTTI_BOARD_OF_DAEMON);
+    printf("%lu %lu %lu ", (unsigned long)board->own_node, (unsigned long)board->nodes, (unsigned long)board->refresh_ms);
+    printf("%lu %lu\n", (unsigned long)board->written_ns, (unsigned long)board->congested_until_ns);
+    tutti_board_node_line line;
+    tutti_board_job_line job;
+    tutti_board_running_line running;
+    if (!tutti_board_node(board, node, &line) || !tutti_board_job(board, 0, &job)
+        || !tutti_board_running(board, node, &running))
+        return 2;
+    printf("%d %lu %lu\n", line.state == TUTTI_NODE_UP, (unsigned long)line.cores, (unsigned long)line.jobs);
+    printf("%lu %d %lu\n", (unsigned long)job.job_plus_1, job.state == TUTTI_JOB_RUNNING, (unsigned long)job.ranks);
+    printf("%lu %lu %lu\n", (unsigned long)running.jobs, (unsigned long)running.job_plus_1[0], (unsigned long)running.job_plus_1[1]);
+    return 0;
+}
+"#;
+
+/// `tutti_board.h` and `tutti_shm::board` are written by hand, each for its readers.
+#[test]
+fn native_board_header_reads_what_a_daemon_writes() {
+    let places = [
+        same_places!("tutti_board_node_line", Node,
+            updated_ns state cores runnable load_milli memory_bytes memory_available_bytes memory_pressure
+            bytes_in_s bytes_out_s dropped_s retransmitted_s generation jobs),
+        same_places!("tutti_board_job_line", Job,
+            updated_ns job_plus_1 state since_ns frozen_ns_total thaw_count slice_end_ns generation ranks),
+        same_places!("tutti_board_running_line", Running, updated_ns jobs job_plus_1),
+        format!("_Static_assert(sizeof(tutti_board) <= {}, \"header\");\n", board::HEADER_BYTES),
+    ];
+    let scratch = Scratch::new("native-board-header");
+    let (source, reader) = (scratch.path().join("reader.c"), scratch.path().join("reader"));
+    std::fs::write(&source, format!("{READS_BOARD}{}", places.concat())).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-I"]);
+    compiler.arg(root().join("bindings/native")).arg("-o").arg(&reader).arg(&source);
+    run(&mut compiler, LIMIT).expect_success();
+
+    let board = board::Board::create(board::OF_DAEMON, 250).unwrap();
+    let file = board.reading_end().unwrap();
+    let (mut nodes, mut jobs) = board.split();
+    nodes.publish(3, 5, 7_000);
+    nodes.publish_congestion(9_000);
+    nodes.write(3, &Node { state: board::NODE_UP, cores: 12, jobs: 2, ..Node::default() });
+    nodes.write_running(3, &Running::of([41, 43].into_iter()));
+    let _job = jobs.begin(41, 8, 11).unwrap();
+    let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    let ran = run(Command::new(&reader).args([path.as_str(), "3"]), LIMIT).expect_success();
+    assert_eq!(ran.stdout, "1 1 1 3 5 250 7000 9000\n1 12 2\n42 1 8\n2 42 44\n");
 }
