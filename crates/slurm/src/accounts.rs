@@ -3,9 +3,9 @@
 
 use std::process::ExitCode;
 
-use crate::getopt::{self, Ends, Spec, Takes};
-use crate::names::{CLUSTER, VERSION};
-use crate::output::{complain_of_usage, print, refuse};
+use crate::getopt::{self, Spec, Takes};
+use crate::names::CLUSTER;
+use crate::output::{self, print, refuse};
 use crate::selection::QOS;
 use crate::table;
 
@@ -60,20 +60,11 @@ const WIDTH: i64 = 10;
 /// Runs `sacctmgr`.
 pub fn manager(words: &[String]) -> ExitCode {
     const NAME: &str = "sacctmgr";
-    let line = match getopt::parse(MANAGER_SPECS, words, Ends::AtDashes) {
+    let usage = "Usage: sacctmgr [-n] [-P|-p] {show|list} {cluster|qos|user|account|association}";
+    let line = match output::read(NAME, MANAGER_SPECS, usage, words) {
         Ok(line) => line,
-        Err(error) => {
-            complain_of_usage(NAME, &error.to_string());
-            return ExitCode::FAILURE;
-        }
+        Err(status) => return status,
     };
-    let given = |name: &str| line.options.iter().any(|(known, _)| *known == name);
-    if given("version") {
-        return print(&format!("{VERSION}\n"));
-    }
-    if given("help") || given("usage") {
-        return print("Usage: sacctmgr [-n] [-P|-p] {show|list} {cluster|qos|user|account|association}\n");
-    }
     match managed(&line) {
         Ok(text) => print(&text),
         Err(text) => refuse(NAME, &text, 1),
@@ -109,20 +100,11 @@ fn managed(line: &getopt::Line) -> Result<String, String> {
 
 /// Runs `sshare`.
 pub fn shares(words: &[String]) -> ExitCode {
-    let line = match getopt::parse(SHARE_SPECS, words, Ends::AtDashes) {
+    let usage = "Usage: sshare [-h] [-P|-p] [-U] [-o columns] [-u users] [-A accounts]";
+    let line = match output::read("sshare", SHARE_SPECS, usage, words) {
         Ok(line) => line,
-        Err(error) => {
-            complain_of_usage("sshare", &error.to_string());
-            return ExitCode::FAILURE;
-        }
+        Err(status) => return status,
     };
-    let given = |name: &str| line.options.iter().any(|(known, _)| *known == name);
-    if given("version") {
-        return print(&format!("{VERSION}\n"));
-    }
-    if given("help") || given("usage") {
-        return print("Usage: sshare [-h] [-P|-p] [-U] [-o columns] [-u users] [-A accounts]\n");
-    }
     let format = line.options.iter().rev().find(|(name, _)| *name == "format").map(|(_, value)| &**value);
     print(&lines(&line.options, &table::columns(format.unwrap_or(SHARES), '%'), &[]))
 }
@@ -159,6 +141,7 @@ fn lines(options: &[(&'static str, String)], columns: &[table::Column], rows: &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::getopt::Ends;
 
     fn listed(text: &str) -> Result<String, String> {
         managed(&getopt::parse(MANAGER_SPECS, &shlex::split(text).unwrap(), Ends::AtDashes).unwrap())

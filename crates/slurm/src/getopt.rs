@@ -34,6 +34,13 @@ pub struct Line {
     pub operands: Vec<String>,
 }
 
+impl Line {
+    /// Whether an option was given.
+    pub fn has(&self, name: &str) -> bool {
+        self.options.iter().any(|(known, _)| *known == name)
+    }
+}
+
 /// Why a command line cannot be read, in glibc's words, which Slurm's commands print.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {

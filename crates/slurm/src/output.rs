@@ -4,6 +4,9 @@ use std::process::ExitCode;
 
 use tutti_os::stderr::print_line;
 
+use crate::getopt::{self, Ends, Line, Spec};
+use crate::names::VERSION;
+
 /// Writes a text to stdout at once.
 #[must_use]
 pub fn print(text: &str) -> ExitCode {
@@ -33,4 +36,22 @@ pub fn refuse_plainly(text: &str) -> ExitCode {
 pub fn refuse(command: &str, text: &str, status: u8) -> ExitCode {
     complain(command, &format!("error: {text}"));
     ExitCode::from(status)
+}
+
+/// Reads the line of a command, and answers what every command is asked alike: its version and its usage.
+///
+/// # Errors
+/// The exit status, when that was all, or the line cannot be read.
+pub fn read(command: &str, specs: &[Spec], usage: &str, words: &[String]) -> Result<Line, ExitCode> {
+    let line = getopt::parse(specs, words, Ends::AtDashes).map_err(|error| {
+        complain_of_usage(command, &error.to_string());
+        ExitCode::FAILURE
+    })?;
+    if line.has("version") {
+        return Err(print(&format!("{VERSION}\n")));
+    }
+    if line.has("help") || line.has("usage") {
+        return Err(print(&format!("{usage}\n")));
+    }
+    Ok(line)
 }

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use tutti_client::node_list;
 
 use crate::forms::{self, NamedJob};
-use crate::getopt::{self, Ends, Spec, Takes};
+use crate::getopt::{self, Spec, Takes};
 use crate::identity;
 use crate::moments::{self, Day};
-use crate::names::{CLUSTER, VERSION};
-use crate::output::{complain_of_usage, print, refuse};
+use crate::names::CLUSTER;
+use crate::output::{self, print, refuse};
 use crate::query;
 use crate::selection::Selection;
 use crate::table;
@@ -92,24 +92,13 @@ struct Manner {
 
 /// Runs the command.
 pub fn run(words: &[String]) -> ExitCode {
-    let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
+    let usage = "Usage: sacct [-X] [-n] [-P|-p] [-j jobs] [-o columns] [-S start] [-E end] [-s states] [-u users] [--name names]";
+    let line = match output::read(NAME, SPECS, usage, words) {
         Ok(line) => line,
-        Err(error) => {
-            complain_of_usage(NAME, &error.to_string());
-            return ExitCode::FAILURE;
-        }
+        Err(status) => return status,
     };
-    let given = |name: &str| line.options.iter().any(|(known, _)| *known == name);
-    if given("version") {
-        return print(&format!("{VERSION}\n"));
-    }
-    if given("helpformat") {
+    if line.has("helpformat") {
         return print(&columns::help());
-    }
-    if given("help") || given("usage") {
-        return print(
-            "Usage: sacct [-X] [-n] [-P|-p] [-j jobs] [-o columns] [-S start] [-E end] [-s states] [-u users] [--name names]\n",
-        );
     }
     let listed = read(&line).and_then(|asked| list(&asked));
     match listed {
@@ -419,6 +408,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::getopt::Ends;
     use crate::view::tests::{self, job};
 
     fn asked(text: &str) -> Result<Asked, String> {

@@ -7,10 +7,10 @@ use tutti_client::node_list;
 use tutti_client::requests::{Control, JobId};
 
 use crate::forms::{self, NamedJob};
-use crate::getopt::{self, Ends, Spec, Takes};
+use crate::getopt::{self, Spec, Takes};
 use crate::identity;
-use crate::names::{CLUSTER, VERSION};
-use crate::output::{complain, complain_of_usage, print, refuse};
+use crate::names::CLUSTER;
+use crate::output::{self, complain, refuse};
 use crate::query::{self, NO_JOB};
 use crate::selection::Selection;
 use crate::view::{Job, State, states};
@@ -79,22 +79,11 @@ const DENIED: u8 = 210;
 
 /// Runs the command.
 pub fn run(words: &[String]) -> ExitCode {
-    let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
+    let usage = "Usage: scancel [-n name] [--me] [-p partition] [-Q] [-s signal] [-f] [-t state] [-u user] [-v] [-w nodes] [JOB[_TASK][.STEP] ...]";
+    let line = match output::read(NAME, SPECS, usage, words) {
         Ok(line) => line,
-        Err(error) => {
-            complain_of_usage(NAME, &error.to_string());
-            return ExitCode::FAILURE;
-        }
+        Err(status) => return status,
     };
-    let given = |name: &str| line.options.iter().any(|(known, _)| *known == name);
-    if given("version") {
-        return print(&format!("{VERSION}\n"));
-    }
-    if given("help") || given("usage") {
-        return print(
-            "Usage: scancel [-n name] [--me] [-p partition] [-Q] [-s signal] [-f] [-t state] [-u user] [-v] [-w nodes] [JOB[_TASK][.STEP] ...]\n",
-        );
-    }
     let asked = match read(&line) {
         Ok(asked) => asked,
         Err(text) => return refuse(NAME, &text, 1),

@@ -8,10 +8,10 @@ use tutti_client::requests::{Control, NodeRow, Request};
 use tutti_protocol::users::Change;
 
 use crate::forms;
-use crate::getopt::{self, Ends, Spec, Takes};
+use crate::getopt::{Spec, Takes};
 use crate::moments::{self, Day};
 use crate::names::{CLUSTER, VERSION};
-use crate::output::{complain, complain_of_usage, print, refuse, refuse_plainly};
+use crate::output::{self, complain, print, refuse, refuse_plainly};
 use crate::query::{self, NO_JOB};
 use crate::reservations::Record;
 use crate::squeue::MIN_JOB_AGE_MS;
@@ -51,23 +51,12 @@ const REFUSED: [(&str, &str); 4] = [
 
 /// Runs the command.
 pub fn run(words: &[String]) -> ExitCode {
-    let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
+    let usage = "Usage: scontrol [-o] show {job|node|partition|reservation|config|hostnames|hostlist} [NAME] | create reservation Nodes=LIST Users=USERS StartTime=TIME Duration=MINUTES | delete ReservationName=NAME | suspend, resume, hold, release, requeue JOB ... | update JobId=JOB [TimeLimit=LIMIT] [JobName=NAME] [StartTime=TIME]";
+    let line = match output::read(NAME, SPECS, usage, words) {
         Ok(line) => line,
-        Err(error) => {
-            complain_of_usage(NAME, &error.to_string());
-            return ExitCode::FAILURE;
-        }
+        Err(status) => return status,
     };
-    let given = |name: &str| line.options.iter().any(|(known, _)| *known == name);
-    if given("version") {
-        return print(&format!("{VERSION}\n"));
-    }
-    if given("help") {
-        return print(
-            "Usage: scontrol [-o] show {job|node|partition|reservation|config|hostnames|hostlist} [NAME] | create reservation Nodes=LIST Users=USERS StartTime=TIME Duration=MINUTES | delete ReservationName=NAME | suspend, resume, hold, release, requeue JOB ... | update JobId=JOB [TimeLimit=LIMIT] [JobName=NAME] [StartTime=TIME]\n",
-        );
-    }
-    if given("json") || given("yaml") {
+    if line.has("json") || line.has("yaml") {
         return refuse(NAME, "--json and --yaml are not there: `tutti status JOB --json` has a job", 1);
     }
     let operands: Vec<&str> = line.operands.iter().map(String::as_str).collect();
@@ -75,7 +64,7 @@ pub fn run(words: &[String]) -> ExitCode {
         return refuse(NAME, "name what is to be done: it asks no questions", 1);
     };
     let done = match *command {
-        "show" => show(rest, given("oneliner")),
+        "show" => show(rest, line.has("oneliner")),
         "ping" => query::nodes().map(|_| format!("Slurmctld(primary) at {} is UP\n", identity::host_name())),
         "version" => Ok(format!("{VERSION}\n")),
         "suspend" | "resume" | "hold" | "uhold" | "release" | "requeue" => control_all(command, rest),

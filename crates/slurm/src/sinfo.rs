@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use tutti_client::node_list;
 use tutti_client::requests::NodeRow;
 
-use crate::getopt::{self, Ends, Spec, Takes};
-use crate::names::{CLUSTER, VERSION};
-use crate::output::{complain, complain_of_usage, print, refuse};
+use crate::getopt::{Spec, Takes};
+use crate::names::CLUSTER;
+use crate::output::{self, complain, print, refuse};
 use crate::table::{self, Piece};
 use crate::{forms, query, reservations};
 
@@ -108,31 +108,21 @@ fn short_state(state: &str) -> &str {
 
 /// Runs the command.
 pub fn run(words: &[String]) -> ExitCode {
-    let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
+    let usage =
+        "Usage: sinfo [-h] [-N] [-n nodes] [-o format] [-O fields] [-p partition] [-s] [-t states] [-T]";
+    let line = match output::read(NAME, SPECS, usage, words) {
         Ok(line) => line,
-        Err(error) => {
-            complain_of_usage(NAME, &error.to_string());
-            return ExitCode::FAILURE;
-        }
+        Err(status) => return status,
     };
-    let given = |name: &str| line.options.iter().any(|(known, _)| *known == name);
-    if given("version") {
-        return print(&format!("{VERSION}\n"));
-    }
-    if given("help") || given("usage") {
-        return print(
-            "Usage: sinfo [-h] [-N] [-n nodes] [-o format] [-O fields] [-p partition] [-s] [-t states] [-T]\n",
-        );
-    }
-    if given("reservation") {
-        return match reservations::table(given("noheader")) {
+    if line.has("reservation") {
+        return match reservations::table(line.has("noheader")) {
             Ok(text) => print(&text),
             Err(text) => refuse(NAME, &text, 1),
         };
     }
     let set = VARIABLES.into_iter().filter_map(|(variable, option)| {
         let value = std::env::var(variable).ok().filter(|value| !value.is_empty())?;
-        (!given(option)).then_some((option, value))
+        (!line.has(option)).then_some((option, value))
     });
     let options: Vec<_> = set.chain(line.options.iter().cloned()).collect();
     let listed = query::nodes().and_then(|nodes| list(&options, &nodes));
@@ -420,6 +410,7 @@ pub(crate) mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::getopt::{self, Ends};
 
     pub(crate) fn node(number: u32, ranks: u32, alive: bool) -> NodeRow {
         let row = json!({

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use tutti_client::node_list;
 
 use crate::forms::{self, NamedJob};
-use crate::getopt::{self, Ends, Spec, Takes};
+use crate::getopt::{Spec, Takes};
 use crate::identity;
-use crate::names::{CLUSTER, VERSION};
-use crate::output::{complain, complain_of_usage, print, refuse, refuse_plainly};
+use crate::names::CLUSTER;
+use crate::output::{self, complain, print, refuse, refuse_plainly};
 use crate::query::{self, NO_JOB};
 use crate::selection::Selection;
 use crate::table::{self, Piece};
@@ -121,22 +121,11 @@ const VARIABLES: [(&str, &str); 9] = [
 
 /// Runs the command.
 pub fn run(words: &[String]) -> ExitCode {
-    let line = match getopt::parse(SPECS, words, Ends::AtDashes) {
+    let usage = "Usage: squeue [-A account] [-h] [-j jobs] [--me] [-n names] [-o format] [-O fields] [-p partition] [-r] [-t states] [-u users] [-w nodes]";
+    let line = match output::read(NAME, SPECS, usage, words) {
         Ok(line) => line,
-        Err(error) => {
-            complain_of_usage(NAME, &error.to_string());
-            return ExitCode::FAILURE;
-        }
+        Err(status) => return status,
     };
-    let asked = |name: &str| line.options.iter().any(|(known, _)| *known == name);
-    if asked("version") {
-        return print(&format!("{VERSION}\n"));
-    }
-    if asked("help") || asked("usage") {
-        return print(
-            "Usage: squeue [-A account] [-h] [-j jobs] [--me] [-n names] [-o format] [-O fields] [-p partition] [-r] [-t states] [-u users] [-w nodes]\n",
-        );
-    }
     let mut operands = line.operands.iter().map(String::as_str).collect::<Vec<_>>();
     let set = VARIABLES.into_iter().filter_map(|(variable, option)| {
         let value = std::env::var(variable).ok().filter(|value| !value.is_empty())?;
@@ -675,6 +664,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::getopt::{self, Ends};
     use crate::note::{Note, Shape};
     use crate::view::tests::job;
 
