@@ -25,7 +25,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tutti_runtime::background;
-use tutti_runtime::rank::{self, LockedRank};
+use tutti_runtime::rank::{self, LockedRank, Rank};
 use tutti_runtime::router::{Client, Mark, Outbox, RouteId, Router, SendError, Taken};
 use tutti_runtime::service_state;
 use tutti_runtime::sleep::{self, SleepReport};
@@ -275,7 +275,7 @@ fn describe_background(report: &mut SleepReport) {
 
 /// From now on this rank takes the records of shared memory.
 pub(crate) fn register(
-    rank: &mut LockedRank,
+    rank: &Rank,
     units: u32,
     placement: Placement,
     mut arena: Arena,
@@ -327,7 +327,7 @@ pub(crate) fn register(
 }
 
 /// Whether this rank has a member: the job is on several nodes.
-pub fn is_on(rank: &LockedRank) -> bool {
+pub fn is_on(rank: &Rank) -> bool {
     let _ = rank;
     // SAFETY: the value says that the lock is ours.
     unsafe { state() }.is_some()

@@ -296,7 +296,7 @@ fn take_shared(bytes: usize, placement: &Placement, me: usize) -> Range {
 }
 
 fn take_range(bytes: usize) -> Range {
-    let found = rank::enter().and_then(|mut rank| rank.arena()?.allocate(bytes as u64));
+    let found = rank::enter().and_then(|rank| rank.allocate_shared(bytes as u64));
     found.unwrap_or_else(|| {
         failure::end(format_args!(
             "there is no room for shared memory of {bytes} bytes: the job's shared file is limited (ulimit -f), or {} is too large",
@@ -396,9 +396,9 @@ fn begin_protocol(
         arena.keep_states(states);
         note::install_states(range, states);
     }
-    let mut rank = rank::enter().expect("MPI has started");
+    let rank = rank::enter().expect("MPI has started");
     let updated_from = placement.updated_from();
-    executor::register(&mut rank, (bytes / UNIT_BYTES) as u32, placement, arena, mail, wishes);
+    executor::register(&rank, (bytes / UNIT_BYTES) as u32, placement, arena, mail, wishes);
     LOCK.name_owner();
     drop(rank);
     if has_mail && let Err(error) = executor::serve_mates() {

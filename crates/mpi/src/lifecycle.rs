@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use tutti_runtime::attach::AttachError;
 use tutti_runtime::bad_memory;
 use tutti_runtime::rank::{self, LOCK};
+use tutti_runtime::service;
 use tutti_shm::ticket::APPLICATION_VARIABLE;
 
 use crate::abi::*;
@@ -188,7 +189,7 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
     };
     process::begin(process);
     rank.register(&waiting::Mpi);
-    rank.serve()?;
+    service::start(&rank)?;
     drop(rank);
     if let Some(spawned) = spawned
         && let Some(mut guard) = process::enter()

@@ -134,12 +134,7 @@ pub fn open_ring(call: &mut impl Progress, made: &mut Partitioned) -> Option<u64
         Some(ring) => ring,
         None if !call.engine().may_make_ring(to) => return None,
         None => {
-            let range = call.rank().arena()?.allocate(RING_BYTES as u64)?;
-            let Ok(memory) = call.engine().job.map(range) else {
-                // Nothing was written there, so nothing is lost if no hole can be made.
-                let _ = call.rank().arena()?.free(range);
-                return None;
-            };
+            let memory = call.rank().map_shared(RING_BYTES)?;
             call.engine_mut().make_ring(to, first, memory)
         }
     };

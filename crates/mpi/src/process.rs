@@ -230,12 +230,6 @@ impl Guard {
     pub fn leave(self) {
         drop(self);
     }
-
-    /// The state for a thread that has locked the rank already.
-    pub(crate) fn borrow(rank: LockedRank) -> Self {
-        let process = with_state(std::ptr::from_mut);
-        Guard { process, rank }
-    }
 }
 
 impl Deref for Guard {

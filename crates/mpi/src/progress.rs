@@ -58,6 +58,12 @@ pub trait Progress {
     /// Leaves a schedule with the process; returns the request that is done when the schedule is.
     fn launch(&mut self, schedule: Schedule) -> u32;
 
+    /// Waits until a request of the user is done.
+    #[inline(always)]
+    fn await_done(&mut self, index: u32, hint: Option<usize>, goal: Goal<'_>) {
+        self.wait(hint, goal, |engine| engine.is_done(index).then_some(()));
+    }
+
     /// Runs `action`, which may take long, without the lock. If this thread waits, another one that waits
     /// looks meanwhile.
     fn unlocked<T>(&mut self, action: impl FnOnce() -> T) -> T {

@@ -15,7 +15,7 @@ use crate::engine::{Counters, Engine};
 use tutti_rma::wire::Refusal;
 use tutti_runtime::job::Job;
 use tutti_runtime::net::Traffic;
-use tutti_runtime::rank::LockedRank;
+use tutti_runtime::rank::Rank;
 use tutti_runtime::wrong::{self, Wrong};
 use tutti_shm::sync::Ordering;
 
@@ -152,7 +152,7 @@ pub fn start() {
 }
 
 /// Leaves this rank's counters; prints all when it is the last of its node.
-pub fn leave(engine: &Engine, rank: &LockedRank) {
+pub fn leave(engine: &Engine, rank: &Rank) {
     // A process that has come back for a session leaves once more.
     static LEFT: AtomicBool = AtomicBool::new(false);
     if LEFT.swap(true, Ordering::Relaxed) {
@@ -217,7 +217,7 @@ fn print(form: Form, job: &Job) {
 /// Reasons, and how many operations of others on memory of this rank were refused for each.
 type Refused = Vec<(Refusal, u64)>;
 
-fn refused(rank: &LockedRank) -> Refused {
+fn refused(rank: &Rank) -> Refused {
     // That a rank has left is no answer of a target.
     let reasons = Refusal::ALL.into_iter().filter(|reason| *reason != Refusal::Gone);
     reasons.map(|reason| (reason, rank.refused_for(reason))).collect()

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::stats::{COUNTERS, Counter};
 use crate::tally::{self, Algorithm};
 use tutti_rma::wire::Refusal;
-use tutti_runtime::rank::LockedRank;
+use tutti_runtime::rank::Rank;
 
 /// How a variable behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,15 +49,15 @@ pub struct Variable {
 enum Value {
     /// Place in [`COUNTERS`].
     Counted(usize),
-    Told(fn(&Engine, &LockedRank) -> u64),
+    Computed(fn(&Engine, &Rank) -> u64),
 }
 
 impl Variable {
     /// Value of the variable.
-    pub fn value(&self, engine: &Engine, rank: &LockedRank) -> u64 {
+    pub fn value(&self, engine: &Engine, rank: &Rank) -> u64 {
         match self.value {
             Value::Counted(counter) => (COUNTERS[counter].value)(&engine.counted()),
-            Value::Told(value) => value(engine, rank),
+            Value::Computed(value) => value(engine, rank),
         }
     }
 }
@@ -66,9 +66,9 @@ const fn counter(
     category: &'static str,
     name: &'static str,
     meaning: &'static str,
-    value: fn(&Engine, &LockedRank) -> u64,
+    value: fn(&Engine, &Rank) -> u64,
 ) -> Variable {
-    Variable { name, meaning, category, class: Class::Counter, value: Value::Told(value) }
+    Variable { name, meaning, category, class: Class::Counter, value: Value::Computed(value) }
 }
 
 macro_rules! collective {
@@ -100,14 +100,14 @@ static MORE: [Variable; 19] = [
         meaning: "receives that are posted and have no message yet",
         category: QUEUES,
         class: Class::Level,
-        value: Value::Told(|engine, _| engine.posted_count() as u64),
+        value: Value::Computed(|engine, _| engine.posted_count() as u64),
     },
     Variable {
         name: "unexpected_length",
         meaning: "messages that have arrived and have no receive yet",
         category: QUEUES,
         class: Class::Level,
-        value: Value::Told(|engine, _| u64::from(engine.unasked())),
+        value: Value::Computed(|engine, _| u64::from(engine.unasked())),
     },
     collective!(
         "collectives_slots",

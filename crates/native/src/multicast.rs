@@ -30,7 +30,7 @@ use std::sync::atomic::Ordering::*;
 
 use tutti_rma::done::DoneAt;
 use tutti_runtime::job::Job;
-use tutti_runtime::rank::{self, LockedRank};
+use tutti_runtime::rank::{self, Rank};
 use tutti_runtime::router::{Client, Outbox, RouteId, Router, SendError, Taken};
 use tutti_runtime::stamps::{self, Mark};
 use tutti_runtime::wrong::{self, Wrong};
@@ -149,7 +149,7 @@ fn lend(use_client: &mut dyn FnMut(&mut dyn Client)) {
 }
 
 /// From now on this rank takes such records. Nothing in a job that has one node.
-pub(crate) fn register(rank: &mut LockedRank) {
+pub(crate) fn register(rank: &Rank) {
     let Some(router) = rank.router.clone() else { return };
     // SAFETY: the lock is ours.
     let state = unsafe { &mut *STATE.0.get() };
@@ -404,7 +404,7 @@ pub unsafe fn write(handles: &[Handle], offset: u64, from: *const c_void, bytes:
     }
     let router = if rest.is_empty() { None } else { rank.router.clone() };
     if let Some(router) = router {
-        register(&mut rank);
+        register(&rank);
         // Waits below look at it too.
         let _ = rank.remote_memory();
         let record_bytes_max = router.borrow().record_bytes_max();

@@ -18,7 +18,7 @@ use tutti_rma::done::DoneAt;
 use tutti_rma::engine::Pushed;
 use tutti_rma::operation::{Action, Operation};
 use tutti_rma::wire::{Code, Refusal};
-use tutti_runtime::rank::{self, LockedRank};
+use tutti_runtime::rank::{self, LockedRank, Rank};
 use tutti_runtime::stamps::{self, Mark};
 use tutti_runtime::{remote_memory, word_wait};
 use tutti_shm::opened::copy;
@@ -28,27 +28,12 @@ use tutti_shm::watch;
 pub use crate::change::{Change, Piece};
 use crate::completion::{Done, End, POSTED, TOUCHED, note_once};
 use crate::handle::{ATOMIC, Handle, QUEUE, READ, WRITE};
-use crate::mates::{self, check};
+use crate::mates::{self, Here, check};
 use crate::multicast;
 use crate::published;
 use crate::region::{self, Taker};
 use crate::stand_in::Asking;
 use crate::status::*;
-
-/// An operation on a rank of this node has ended with a status.
-fn end_here(rank: &LockedRank, to: usize, end: End, status: c_int) -> c_int {
-    if status == OK {
-        watch::notify(rank.job.endpoint(to));
-    }
-    if let End::Noted(done) = end {
-        let done = done.get();
-        if status != OK {
-            let _ = done.status.compare_exchange(0, status, AcqRel, Relaxed);
-        }
-        done.end();
-    }
-    status
-}
 
 /// A region of this node has been worked on since then, if stamps are kept.
 #[inline(always)]
@@ -66,82 +51,104 @@ fn end_nothing(end: End) -> c_int {
     OK
 }
 
-/// # Safety
-/// Origins are valid during the call; results until the operation has ended.
-unsafe fn start_far(
-    rank: &mut LockedRank,
-    handle: &Handle,
-    action: Action,
-    ranges: Vec<(u64, usize)>,
-    end: End,
-) -> c_int {
-    let to = handle.rank as usize;
-    let own = Done::default();
-    let noted = match end {
-        End::Posted => None,
-        End::Noted(done) => Some(done),
-        // SAFETY: this call waits for the end.
-        End::Wait => Some(unsafe { DoneAt::new(NonNull::from(&own)) }),
-    };
-    // SAFETY: our contract; what is written has been copied when all of it is handed over.
-    let mut operation = unsafe { Operation::new(to, handle.name(), action, ranges) };
-    if let Some(done) = noted {
-        operation = operation.noted(done);
-    }
-    if matches!(end, End::Wait) && handle.port != 0 {
-        operation = operation.keeping_its_record();
-    }
-    let Some(mut memory) = rank.remote_memory() else { return NO_REGION_STATUS };
-    let mut pushed = memory.push(&mut operation);
-    if pushed == Pushed::Part {
-        memory.hurry(to);
-        remote_memory::wait(rank, |memory| {
-            pushed = memory.push(&mut operation);
-            pushed != Pushed::Part
-        });
-    }
-    if pushed == Pushed::Gone {
-        if let Some(done) = noted {
-            done.get().fail(Refusal::Gone);
-            done.get().end();
-        }
-        return GONE;
-    }
-    match end {
-        End::Wait => {
-            memory.hurry(to);
-            let is_over = || own.count.load(Acquire) != 0;
-            match operation.take_kept().and_then(|kept| Asking::new(&rank.job, handle, kept)) {
-                Some(mut asking) => {
-                    remote_memory::wait_or(rank, &mut asking, is_over);
-                    asking.end();
-                }
-                None => remote_memory::wait(rank, |_| is_over()),
-            }
-            own.status.load(Acquire)
-        }
-        End::Noted(_) => {
-            memory.send(to);
-            note_once(&TOUCHED, to);
-            OK
-        }
-        End::Posted => {
-            memory.send(to);
-            note_once(&TOUCHED, to);
-            note_once(&POSTED, (to, handle.name()));
-            OK
-        }
-    }
+/// An operation of this rank on a region: the rank while it is locked, and whose region it is.
+struct Access<'a> {
+    rank: LockedRank,
+    handle: &'a Handle,
+    /// The target is on this node.
+    is_here: bool,
 }
 
-/// The rank, and whether the target is on this node.
-fn enter(handle: &Handle) -> Result<(LockedRank, bool), c_int> {
-    let rank = rank::enter().ok_or(NOT_RUNNING)?;
-    if !handle.is_right(&rank.job) {
-        return Err(NO_REGION_STATUS);
+impl<'a> Access<'a> {
+    fn begin(handle: &'a Handle) -> Result<Self, c_int> {
+        let rank = rank::enter().ok_or(NOT_RUNNING)?;
+        if !handle.is_right(&rank.job) {
+            return Err(NO_REGION_STATUS);
+        }
+        let is_here = rank.job.local_ranks().contains(handle.rank as usize);
+        Ok(Access { rank, handle, is_here })
     }
-    let is_here = rank.job.local_ranks().contains(handle.rank as usize);
-    Ok((rank, is_here))
+
+    /// Works on the memory of a target on this node; what it says is the end of the operation.
+    fn work_here(&self, end: End, work: impl FnOnce(Here) -> Result<(), c_int>) -> c_int {
+        let status = mates::visit(&self.rank.job, self.handle, work).err().unwrap_or(OK);
+        if status == OK {
+            watch::notify(self.rank.job.endpoint(self.handle.rank as usize));
+        }
+        if let End::Noted(done) = end {
+            let done = done.get();
+            if status != OK {
+                let _ = done.status.compare_exchange(0, status, AcqRel, Relaxed);
+            }
+            done.end();
+        }
+        status
+    }
+
+    /// Starts an operation on a target of another node.
+    ///
+    /// # Safety
+    /// Origins are valid during the call; results until the operation has ended.
+    unsafe fn start_far(&mut self, action: Action, ranges: Vec<(u64, usize)>, end: End) -> c_int {
+        let Access { rank, handle, .. } = self;
+        let to = handle.rank as usize;
+        let own = Done::default();
+        let noted = match end {
+            End::Posted => None,
+            End::Noted(done) => Some(done),
+            // SAFETY: this call waits for the end.
+            End::Wait => Some(unsafe { DoneAt::new(NonNull::from(&own)) }),
+        };
+        // SAFETY: our contract; what is written has been copied when all of it is handed over.
+        let mut operation = unsafe { Operation::new(to, handle.name(), action, ranges) };
+        if let Some(done) = noted {
+            operation = operation.noted(done);
+        }
+        if matches!(end, End::Wait) && handle.port != 0 {
+            operation = operation.keeping_its_record();
+        }
+        let Some(mut memory) = rank.remote_memory() else { return NO_REGION_STATUS };
+        let mut pushed = memory.push(&mut operation);
+        if pushed == Pushed::Part {
+            memory.hurry(to);
+            remote_memory::wait(rank, |memory| {
+                pushed = memory.push(&mut operation);
+                pushed != Pushed::Part
+            });
+        }
+        if pushed == Pushed::Gone {
+            if let Some(done) = noted {
+                done.get().fail(Refusal::Gone);
+                done.get().end();
+            }
+            return GONE;
+        }
+        match end {
+            End::Wait => {
+                memory.hurry(to);
+                let is_over = || own.count.load(Acquire) != 0;
+                match operation.take_kept().and_then(|kept| Asking::new(&rank.job, handle, kept)) {
+                    Some(mut asking) => {
+                        remote_memory::wait_or(rank, &mut asking, is_over);
+                        asking.end();
+                    }
+                    None => remote_memory::wait(rank, |_| is_over()),
+                }
+                own.status.load(Acquire)
+            }
+            End::Noted(_) => {
+                memory.send(to);
+                note_once(&TOUCHED, to);
+                OK
+            }
+            End::Posted => {
+                memory.send(to);
+                note_once(&TOUCHED, to);
+                note_once(&POSTED, (to, handle.name()));
+                OK
+            }
+        }
+    }
 }
 
 /// Writes pieces of this process's memory into a region: all of them or, when it is refused, none.
@@ -153,17 +160,17 @@ pub unsafe fn write(handle: &Handle, pieces: &[Piece], end: End) -> c_int {
         // SAFETY: our contract.
         return unsafe { published::write(handle, pieces, end) };
     }
-    let (mut rank, is_here) = match enter(handle) {
-        Ok(entered) => entered,
+    let mut access = match Access::begin(handle) {
+        Ok(access) => access,
         Err(status) => return status,
     };
     let ranges: Vec<_> =
         pieces.iter().map(|piece| (piece.offset, piece.bytes)).filter(|range| range.1 > 0).collect();
-    if ranges.is_empty() && !is_here {
+    if ranges.is_empty() && !access.is_here {
         return end_nothing(end);
     }
-    if is_here {
-        let done = mates::visit(&rank.job, handle, |here| {
+    if access.is_here {
+        return access.work_here(end, |here| {
             let status = check(&here, WRITE, &ranges);
             if status != OK {
                 return Err(status);
@@ -176,7 +183,6 @@ pub unsafe fn write(handle: &Handle, pieces: &[Piece], end: End) -> c_int {
             stamp_mapped(begun_ns, ranges.iter().map(|range| range.1).sum());
             Ok(())
         });
-        return end_here(&rank, handle.rank as usize, end, done.err().unwrap_or(OK));
     }
     // Records are cut over all ranges: what is written lies behind one another.
     let packed: Vec<u8>;
@@ -190,7 +196,7 @@ pub unsafe fn write(handle: &Handle, pieces: &[Piece], end: End) -> c_int {
         Buffer::contiguous(packed.as_ptr().cast_mut(), packed.len())
     };
     // SAFETY: both are valid during the call.
-    unsafe { start_far(&mut rank, handle, Action::Write { from }, ranges, end) }
+    unsafe { access.start_far(Action::Write { from }, ranges, end) }
 }
 
 /// Reads from a region.
@@ -202,12 +208,12 @@ pub unsafe fn read(handle: &Handle, offset: u64, into: *mut c_void, bytes: usize
         // SAFETY: our contract.
         return unsafe { published::read(handle, offset, into, bytes, end) };
     }
-    let (mut rank, is_here) = match enter(handle) {
-        Ok(entered) => entered,
+    let mut access = match Access::begin(handle) {
+        Ok(access) => access,
         Err(status) => return status,
     };
-    if is_here {
-        let done = mates::visit(&rank.job, handle, |here| {
+    if access.is_here {
+        return access.work_here(end, |here| {
             let status = check(&here, READ, &[(offset, bytes)]);
             if status != OK {
                 return Err(status);
@@ -218,14 +224,13 @@ pub unsafe fn read(handle: &Handle, offset: u64, into: *mut c_void, bytes: usize
             stamp_mapped(begun_ns, bytes);
             Ok(())
         });
-        return end_here(&rank, handle.rank as usize, end, done.err().unwrap_or(OK));
     }
     if bytes == 0 {
         return end_nothing(end);
     }
     let into = Buffer::contiguous(into.cast(), bytes);
     // SAFETY: our contract.
-    unsafe { start_far(&mut rank, handle, Action::Read { into }, vec![(offset, bytes)], end) }
+    unsafe { access.start_far(Action::Read { into }, vec![(offset, bytes)], end) }
 }
 
 /// Changes an aligned number of 8 bytes atomically; what was there goes to `found`.
@@ -237,12 +242,12 @@ pub unsafe fn change(handle: &Handle, offset: u64, change: Change, found: *mut i
         // SAFETY: our contract.
         return unsafe { published::change(handle, offset, change, found, end) };
     }
-    let (mut rank, is_here) = match enter(handle) {
-        Ok(entered) => entered,
+    let mut access = match Access::begin(handle) {
+        Ok(access) => access,
         Err(status) => return status,
     };
-    if is_here {
-        let done = mates::visit(&rank.job, handle, |here| {
+    if access.is_here {
+        return access.work_here(end, |here| {
             let status = check(&here, ATOMIC, &[(offset, 8)]);
             if status != OK {
                 return Err(status);
@@ -255,7 +260,6 @@ pub unsafe fn change(handle: &Handle, offset: u64, change: Change, found: *mut i
             stamp_mapped(begun_ns, 8);
             Ok(())
         });
-        return end_here(&rank, handle.rank as usize, end, done.err().unwrap_or(OK));
     }
     let value;
     let element = Element::Signed(8);
@@ -273,7 +277,7 @@ pub unsafe fn change(handle: &Handle, offset: u64, change: Change, found: *mut i
         }
     };
     // SAFETY: our contract; the origin is a variable of this call.
-    unsafe { start_far(&mut rank, handle, action, vec![(offset, 8)], end) }
+    unsafe { access.start_far(action, vec![(offset, 8)], end) }
 }
 
 /// Puts a message into a queue. Nothing of it is there when it is refused.
@@ -288,13 +292,13 @@ pub unsafe fn put(handle: &Handle, from: *const c_void, bytes: usize, end: End) 
         // SAFETY: our contract.
         return unsafe { published::put(handle, from, bytes, end) };
     }
-    let (mut rank, is_here) = match enter(handle) {
-        Ok(entered) => entered,
+    let mut access = match Access::begin(handle) {
+        Ok(access) => access,
         Err(status) => return status,
     };
-    if is_here {
-        let me = rank.job.rank() as u32;
-        let done = mates::visit(&rank.job, handle, |here| {
+    if access.is_here {
+        let me = access.rank.job.rank() as u32;
+        return access.work_here(end, |here| {
             if here.rights & QUEUE == 0 {
                 return Err(NO_RIGHT);
             }
@@ -308,11 +312,10 @@ pub unsafe fn put(handle: &Handle, from: *const c_void, bytes: usize, end: End) 
             queue.commit(reservation);
             Ok(())
         });
-        return end_here(&rank, handle.rank as usize, end, done.err().unwrap_or(OK));
     }
     let from = Buffer::contiguous(from.cast_mut().cast(), bytes);
     // SAFETY: our contract.
-    unsafe { start_far(&mut rank, handle, Action::Enqueue { from }, vec![(0, bytes)], end) }
+    unsafe { access.start_far(Action::Enqueue { from }, vec![(0, bytes)], end) }
 }
 
 /// Takes the next message out of a queue of this rank: its bytes and its sender. One that is longer than
@@ -397,14 +400,14 @@ pub fn end_barrier(barrier: &Barrier, is_awaited: bool) -> c_int {
     if !is_over() {
         if !is_awaited {
             remote_memory::look(&mut rank);
-            return if is_over() { result(&mut rank, barrier) } else { PENDING };
+            return if is_over() { result(&rank, barrier) } else { PENDING };
         }
         remote_memory::wait(&mut rank, |_| is_over());
     }
-    result(&mut rank, barrier)
+    result(&rank, barrier)
 }
 
-fn result(rank: &mut LockedRank, barrier: &Barrier) -> c_int {
+fn result(rank: &Rank, barrier: &Barrier) -> c_int {
     let posted = std::mem::take(&mut *POSTED.lock().unwrap_or_else(PoisonError::into_inner));
     let mut status = barrier.done.status.load(Acquire);
     if let Some(mut memory) = rank.remote_memory() {

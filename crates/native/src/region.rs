@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tutti_rma::claims::Claims;
 use tutti_rma::region::{Region, Rights};
 use tutti_rma::wire::NO_REGION;
-use tutti_runtime::rank::{self, LOCK, LockedRank};
+use tutti_runtime::rank::{self, LOCK, Rank};
 use tutti_runtime::remote_memory;
 use tutti_runtime::word_wait::{self, Storers};
 use tutti_shm::arena::Mapping;
@@ -67,15 +67,6 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn take(rank: &mut LockedRank, bytes: usize) -> Option<Mapping> {
-    let range = rank.arena()?.allocate(bytes as u64)?;
-    if let Ok(mapping) = rank.job.map(range) {
-        return Some(mapping);
-    }
-    let _ = rank.arena()?.free(range);
-    None
-}
-
 /// Whether this rank has an open queue. Its messages name their senders.
 pub fn is_queue_open() -> bool {
     let is_queue = |open: &Open| open.line.rights as c_int & QUEUE != 0;
@@ -89,8 +80,8 @@ pub fn is_any_open() -> bool {
 
 /// Takes zeroed memory that may be opened.
 pub fn alloc(bytes: usize) -> *mut c_void {
-    let Some(mut rank) = rank::enter() else { return std::ptr::null_mut() };
-    let Some(mapping) = take(&mut rank, bytes) else { return std::ptr::null_mut() };
+    let Some(rank) = rank::enter() else { return std::ptr::null_mut() };
+    let Some(mapping) = rank.map_shared(bytes) else { return std::ptr::null_mut() };
     let base = mapping.base();
     // Threads of the program may store there too.
     word_wait::add_memory(base.addr().get(), mapping.range().bytes as usize, Storers::Anybody);
@@ -100,7 +91,7 @@ pub fn alloc(bytes: usize) -> *mut c_void {
 
 /// Gives it back. Nothing of it is open any more.
 pub fn free(memory: *mut c_void) -> c_int {
-    let Some(mut rank) = rank::enter() else { return NOT_RUNNING };
+    let Some(rank) = rank::enter() else { return NOT_RUNNING };
     let mut state = state();
     let Some(mapping) = state.memory.get(&memory.addr()) else { return INVALID };
     let range = mapping.range();
@@ -109,17 +100,14 @@ pub fn free(memory: *mut c_void) -> c_int {
     }
     state.memory.remove(&memory.addr());
     word_wait::remove_memory(memory.addr());
-    if let Some(arena) = rank.arena() {
-        // The range is free even if the kernel keeps its pages.
-        let _ = arena.free(range);
-    }
+    rank.free_shared(range);
     OK
 }
 
-fn own<'a>(rank: &mut LockedRank, state: &'a mut State) -> Option<&'a mut Own> {
+fn own<'a>(rank: &Rank, state: &'a mut State) -> Option<&'a mut Own> {
     if state.own.is_none() {
         let ranks = rank.job.local_ranks().len();
-        let mapping = take(rank, Directory::bytes(ranks))?;
+        let mapping = rank.map_shared(Directory::bytes(ranks))?;
         let directory = Directory::new(opened(&mapping), ranks)?;
         let at = mapping.range().offset;
         let port = let_starter_stand_in(rank, &directory);
@@ -129,7 +117,7 @@ fn own<'a>(rank: &mut LockedRank, state: &'a mut State) -> Option<&'a mut Own> {
         // Mates look at it as long as the job runs.
         std::mem::forget(mapping);
         if !watch::register() {
-            rank.store_unnoticed();
+            word_wait::store_unnoticed(&rank.job);
         }
     }
     state.own.as_mut()
@@ -137,11 +125,11 @@ fn own<'a>(rank: &mut LockedRank, state: &'a mut State) -> Option<&'a mut Own> {
 
 /// In a job on several nodes the starter may apply what other nodes ask while this rank stands still: it gets
 /// a socket for that, whose port is given, and both claim what they apply. 0: it does not.
-fn let_starter_stand_in(rank: &mut LockedRank, directory: &Directory) -> u16 {
+fn let_starter_stand_in(rank: &Rank, directory: &Directory) -> u16 {
     if rank.remote_memory().is_none() {
         return 0;
     }
-    let Some(mapping) = take(rank, Claims::bytes(rank.job.ranks())) else { return 0 };
+    let Some(mapping) = rank.map_shared(Claims::bytes(rank.job.ranks())) else { return 0 };
     directory.set_claims(mapping.range());
     let claims = Claims::new(opened(&mapping));
     // As long as the job runs.
@@ -151,7 +139,7 @@ fn let_starter_stand_in(rank: &mut LockedRank, directory: &Directory) -> u16 {
 }
 
 fn publish(
-    rank: &mut LockedRank,
+    rank: &Rank,
     state: &mut State,
     line: Line,
     address: usize,
@@ -196,7 +184,7 @@ fn publish(
 
 /// Opens a part of memory from [`alloc`].
 pub fn open(memory: *mut c_void, bytes: usize, rights: c_int) -> Result<Handle, c_int> {
-    let mut rank = rank::enter().ok_or(NOT_RUNNING)?;
+    let rank = rank::enter().ok_or(NOT_RUNNING)?;
     if bytes == 0 || rights & !(READ | WRITE | ATOMIC) != 0 || rights == 0 {
         return Err(INVALID);
     }
@@ -208,12 +196,12 @@ pub fn open(memory: *mut c_void, bytes: usize, rights: c_int) -> Result<Handle, 
     }
     memory.expose_provenance();
     let line = Line { rights: rights as u64, range, begin: begin as u64, bytes: bytes as u64 };
-    publish(&mut rank, &mut state, line, memory.addr(), None)
+    publish(&rank, &mut state, line, memory.addr(), None)
 }
 
 /// Opens a part of a region of this rank once more, with the same rights or fewer.
 pub fn alias(of: &Handle, offset: u64, bytes: u64, rights: c_int) -> Result<Handle, c_int> {
-    let mut rank = rank::enter().ok_or(NOT_RUNNING)?;
+    let rank = rank::enter().ok_or(NOT_RUNNING)?;
     let mut state = state();
     let found = state.own.as_ref().and_then(|own| own.open.get(&of.slot)).copied();
     let found = found.filter(|open| open.handle == *of).ok_or(NO_REGION_STATUS)?;
@@ -227,12 +215,12 @@ pub fn alias(of: &Handle, offset: u64, bytes: u64, rights: c_int) -> Result<Hand
         return Err(OUT_OF_RANGE);
     }
     let line = Line { rights: rights as u64, begin: found.line.begin + offset, bytes, ..found.line };
-    publish(&mut rank, &mut state, line, found.address + offset as usize, None)
+    publish(&rank, &mut state, line, found.address + offset as usize, None)
 }
 
 /// Makes a queue that holds one message of so many bytes, or several shorter ones.
 pub fn open_queue(bytes: usize, taker: Taker) -> Result<Handle, c_int> {
-    let mut rank = rank::enter().ok_or(NOT_RUNNING)?;
+    let rank = rank::enter().ok_or(NOT_RUNNING)?;
     if taker == Taker::Handler {
         // A thread of the library takes out what is in it.
         LOCK.need_while_held();
@@ -241,14 +229,14 @@ pub fn open_queue(bytes: usize, taker: Taker) -> Result<Handle, c_int> {
         return Err(INVALID);
     }
     let length = Queue::bytes_for(bytes);
-    let mapping = take(&mut rank, length).ok_or(MEMORY)?;
+    let mapping = rank.map_shared(length).ok_or(MEMORY)?;
     // SAFETY: the mapping has so many bytes, zeroed, and stays until the queue is closed.
     let queue = Queue::create(unsafe { Opened::new(mapping.base(), length) }).ok_or(MEMORY)?;
     let rights = QUEUE as u64 | if taker == Taker::Handler { SIGNAL } else { 0 };
     let line = Line { rights, range: mapping.range(), begin: 0, bytes: length as u64 };
     let address = mapping.base().as_ptr().expose_provenance();
     let mut state = state();
-    let opened = publish(&mut rank, &mut state, line, address, Some((queue, taker)));
+    let opened = publish(&rank, &mut state, line, address, Some((queue, taker)));
     if opened.is_ok() {
         // Calls of this library alone change it.
         word_wait::add_memory(address, length, Storers::Calls);
@@ -305,10 +293,7 @@ pub fn close(handle: &Handle) -> c_int {
     if found.1.line.rights as c_int & QUEUE != 0 {
         state.memory.remove(&found.1.address);
         word_wait::remove_memory(found.1.address);
-        if let Some(arena) = rank.arena() {
-            // The range is free even if the kernel keeps its pages.
-            let _ = arena.free(found.1.line.range);
-        }
+        rank.free_shared(found.1.line.range);
     }
     OK
 }

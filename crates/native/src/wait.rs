@@ -86,7 +86,7 @@ pub unsafe fn try_wait_until(flag: *const i64, comparison: c_int, value: i64, pa
 /// Says how far this rank is, for mates that wait for it, and how far behind them one may be before they stop
 /// to spin for it.
 pub fn progress(steps: u64, patience: u64) -> c_int {
-    let Some(mut rank) = rank::enter() else { return NOT_RUNNING };
-    rank.publish_progress(steps, patience);
+    let Some(rank) = rank::enter() else { return NOT_RUNNING };
+    word_wait::publish_progress(&rank.job, steps, patience);
     OK
 }

@@ -10,6 +10,8 @@
 //!            back until the process ends
 //! ```
 
+mod waits;
+
 use std::cell::{OnceCell, RefCell, UnsafeCell};
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -17,7 +19,7 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use tutti_shm::arena::Arena;
+use tutti_shm::arena::{Arena, Mapping, Range};
 use tutti_shm::doorbell;
 use tutti_shm::endpoint::Endpoint;
 use tutti_shm::report::Sleep;
@@ -74,7 +76,7 @@ pub struct Rank {
     /// Whether waits have a core to themselves.
     pub core_sharing: CoreSharing,
     /// Share of this rank in the memory that ranks of the node open to each other, from its first use on.
-    arena: OnceCell<Option<Arena>>,
+    arena: OnceCell<Option<RefCell<Arena>>>,
     /// Endpoint of this rank, in the segment.
     pub(crate) endpoint: NonNull<Endpoint>,
     /// The interfaces of the process, in the order in which they registered.
@@ -196,12 +198,33 @@ impl Rank {
         Ok(())
     }
 
-    /// Share of this rank in the memory that ranks of the node open to each other: windows, symmetric heaps.
-    /// What is taken from it is mapped by [`Job::map`], here and by mates. None where files may not be as
-    /// large as that (`ulimit -f`), or the process has no descriptor left.
-    pub fn arena(&mut self) -> Option<&mut Arena> {
-        self.arena.get_or_init(|| self.job.arena());
-        self.arena.get_mut()?.as_mut()
+    /// Takes memory that ranks of the node open to each other (windows, symmetric heaps) from the share of
+    /// this rank; [`Job::map`] maps it, here and at mates. None where files may not be as large as that
+    /// (`ulimit -f`), the process has no descriptor left, or the share has no such hole.
+    pub fn allocate_shared(&self, bytes: u64) -> Option<Range> {
+        self.arena()?.borrow_mut().allocate(bytes)
+    }
+
+    /// The same, mapped here.
+    pub fn map_shared(&self, bytes: usize) -> Option<Mapping> {
+        let range = self.allocate_shared(bytes as u64)?;
+        let mapping = self.job.map(range).ok();
+        if mapping.is_none() {
+            self.free_shared(range);
+        }
+        mapping
+    }
+
+    /// Gives memory back that [`Rank::allocate_shared`] has taken. Where the kernel makes no hole its pages
+    /// stay until the job ends; the range is free all the same.
+    pub fn free_shared(&self, range: Range) {
+        if let Some(arena) = self.arena() {
+            let _ = arena.borrow_mut().free(range);
+        }
+    }
+
+    fn arena(&self) -> Option<&RefCell<Arena>> {
+        self.arena.get_or_init(|| self.job.arena().map(RefCell::new)).as_ref()
     }
 
     /// From now on threads that wait serve this interface too.
@@ -219,7 +242,7 @@ impl Rank {
         unsafe { self.endpoint.as_ref() }
     }
 
-    /// The words by which this rank is told that the job has terminated.
+    /// The words by which this rank is notified that the job has terminated.
     pub fn termination(&self) -> &'static Termination {
         // SAFETY: they lie in the segment, which stays mapped until the process ends; all are atomics.
         unsafe { &*std::ptr::from_ref(&self.job.report(self.job.rank()).termination) }

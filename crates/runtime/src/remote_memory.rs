@@ -30,7 +30,7 @@ use tutti_shm::report::{Wait, What};
 use tutti_shm::window_lock::Mode;
 
 use crate::job::Job;
-use crate::rank::LockedRank;
+use crate::rank::{LockedRank, Rank};
 use crate::router::{Client, Outbox, RouteId, Router};
 use crate::service_state;
 use crate::sleep::{self, SleepReport};
@@ -232,7 +232,7 @@ fn describe_background(report: &mut SleepReport) {
     }
 }
 
-impl LockedRank {
+impl Rank {
     /// Operations of ranks of other nodes that were refused here for this reason.
     pub fn refused_for(&self, refusal: Refusal) -> u64 {
         // SAFETY: as in [`Self::remote_memory`].
@@ -241,7 +241,7 @@ impl LockedRank {
     }
 
     /// Remote memory between nodes; none in a job that has one node.
-    pub fn remote_memory(&mut self) -> Option<RemoteMemory> {
+    pub fn remote_memory(&self) -> Option<RemoteMemory> {
         let router = self.router.clone()?;
         // SAFETY: we hold the process lock, and nothing borrows the state while its thread is here.
         let state = unsafe { &mut *STATE.0.get() };
@@ -256,11 +256,9 @@ impl LockedRank {
         }
         Some(RemoteMemory(()))
     }
-}
 
-impl LockedRank {
     /// The process of a rank of another node has ended, and nothing names it any more.
-    pub fn forget_remote(&mut self, rank: usize) {
+    pub fn forget_remote(&self, rank: usize) {
         // SAFETY: as above.
         if let Some(state) = unsafe { (*STATE.0.get()).as_mut() } {
             state.engine.forget(rank);
@@ -275,7 +273,7 @@ impl RemoteMemory {
     ///
     /// # Safety
     /// The calling thread holds the process lock as long as it uses the value, and
-    /// [`LockedRank::remote_memory`] has given one before.
+    /// [`Rank::remote_memory`] has given one before.
     pub unsafe fn assume_locked() -> Self {
         RemoteMemory(())
     }

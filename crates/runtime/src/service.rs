@@ -52,16 +52,14 @@ const POLLS_PER_CLOCK: u32 = 16;
 /// How long messages may wait for others, if nobody looks before.
 const NAP: Duration = Duration::from_micros(50);
 
-impl Rank {
-    /// Starts the service thread, if there is a network and it does not run yet.
-    ///
-    /// # Errors
-    /// When there can be no more descriptors or threads.
-    pub fn serve(&self) -> Result<(), AttachError> {
-        let Some(router) = &self.router else { return Ok(()) };
-        let socket = router.borrow().duplicate_socket().map_err(AttachError::Network)?;
-        start(socket).map_err(AttachError::Network)
-    }
+/// Starts the service thread of a rank, if there is a network and it does not run yet.
+///
+/// # Errors
+/// When there can be no more descriptors or threads.
+pub fn start(rank: &Rank) -> Result<(), AttachError> {
+    let Some(router) = &rank.router else { return Ok(()) };
+    let socket = router.borrow().duplicate_socket().map_err(AttachError::Network)?;
+    start_with(socket).map_err(AttachError::Network)
 }
 
 /// Starts the thread, if it does not run yet; `socket` is a duplicate of the rank's socket. The caller holds
@@ -69,7 +67,7 @@ impl Rank {
 ///
 /// # Errors
 /// When there can be no more descriptors or threads.
-fn start(socket: OwnedFd) -> std::io::Result<()> {
+fn start_with(socket: OwnedFd) -> std::io::Result<()> {
     if BELL.get().is_some() {
         return Ok(());
     }

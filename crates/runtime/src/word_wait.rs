@@ -44,7 +44,7 @@ const REST_NOTICED_MAX: Duration = Duration::from_secs(600);
 /// Parties that store to the word besides calls of this library, as far as the caller knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storers {
-    /// Mates alone that have said so ([`LockedRank::store_unnoticed`]).
+    /// Mates alone that have said so ([`store_unnoticed`]).
     Calls,
     /// Anybody.
     Anybody,
@@ -159,7 +159,7 @@ unsafe impl Waiting for WordWait {
             // A store before the barrier has rung nobody.
             return Idle::Look;
         }
-        if self.storers == Storers::Calls && !self.rank.has_unnoticed_stores() {
+        if self.storers == Storers::Calls && !has_unnoticed_stores(&self.rank.job) {
             let rest = self.rest_noticed;
             self.rest_noticed = (rest * 2).min(REST_NOTICED_MAX);
             return Idle::Rest(rest);
@@ -272,8 +272,10 @@ impl WordWait {
     fn is_partner_away(&self) -> bool {
         match self.partner {
             Partner::Any => false,
-            Partner::Rank(mate) if self.rank.job.local_ranks().contains(mate) => self.rank.is_behind(mate),
-            Partner::Rank(mate) => partner::is_away(mate, self.rank.least_steps()),
+            Partner::Rank(mate) if self.rank.job.local_ranks().contains(mate) => {
+                is_behind(&self.rank.job, mate)
+            }
+            Partner::Rank(mate) => partner::is_away(mate, least_steps(&self.rank.job)),
             Partner::Job(job) => {
                 let line = board::of_node().and_then(|board| board.job(job));
                 line.is_some_and(|line| line.state == JOB_FROZEN)
@@ -293,34 +295,27 @@ pub fn store_unnoticed(job: &Job) {
     }
 }
 
-impl LockedRank {
-    /// How far this rank is, and how far behind a mate may be before nobody spins for it.
-    pub fn publish_progress(&mut self, steps: u64, patience: u64) {
-        let own = self.own_endpoint();
-        own.patience.store(patience, Ordering::Relaxed);
-        own.progress.store(steps, Ordering::Release);
-    }
+/// How far this rank is, and how far behind a mate may be before no thread of it spins for that mate.
+pub fn publish_progress(job: &Job, steps: u64, patience: u64) {
+    let own = job.endpoint(job.rank());
+    own.patience.store(patience, Ordering::Relaxed);
+    own.progress.store(steps, Ordering::Release);
+}
 
-    /// A mate of this node sleeps, or has made fewer steps than this rank, by more than its patience.
-    fn is_behind(&self, mate: usize) -> bool {
-        let other = self.job.endpoint(mate);
-        let steps = other.progress.load(Ordering::Relaxed);
-        other.sleeping.load(Ordering::Relaxed) != 0 || steps < self.least_steps()
-    }
+/// A mate of this node sleeps, or has made fewer steps than this rank, by more than its patience.
+fn is_behind(job: &Job, mate: usize) -> bool {
+    let other = job.endpoint(mate);
+    let steps = other.progress.load(Ordering::Relaxed);
+    other.sleeping.load(Ordering::Relaxed) != 0 || steps < least_steps(job)
+}
 
-    /// The fewest steps that a rank has made which is not far behind this one.
-    fn least_steps(&self) -> u64 {
-        let own = self.own_endpoint();
-        own.progress.load(Ordering::Relaxed).saturating_sub(own.patience.load(Ordering::Relaxed))
-    }
+/// The fewest steps that a rank has made which is not far behind this one.
+fn least_steps(job: &Job) -> u64 {
+    let own = job.endpoint(job.rank());
+    own.progress.load(Ordering::Relaxed).saturating_sub(own.patience.load(Ordering::Relaxed))
+}
 
-    /// As [`store_unnoticed`].
-    pub fn store_unnoticed(&self) {
-        store_unnoticed(&self.job);
-    }
-
-    fn has_unnoticed_stores(&self) -> bool {
-        let stores = |mate| self.job.endpoint(mate).stores_unnoticed.load(Ordering::Relaxed) != 0;
-        self.job.present_ranks().iter().any(stores)
-    }
+fn has_unnoticed_stores(job: &Job) -> bool {
+    let stores = |mate| job.endpoint(mate).stores_unnoticed.load(Ordering::Relaxed) != 0;
+    job.present_ranks().iter().any(stores)
 }

@@ -226,7 +226,7 @@ fn rank_of_any_interface_waits_sleeps_and_is_woken_by_another_thread() {
     let mut rank = rank::enter().expect("the rank has started");
     rank.register(&Counting);
     rank.open_network().unwrap();
-    rank.serve().unwrap();
+    tutti_runtime::service::start(&rank).unwrap();
     drop(rank);
     let waiter = std::thread::spawn(|| {
         let mut view = View(rank::enter().expect("the rank has started"));

@@ -283,7 +283,7 @@ pub fn pointer(address: *const u8, pe: c_int) -> *mut u8 {
     if started().is_some_and(|pes| pes.me != pe)
         && let Some(rank) = rank::enter()
     {
-        rank.store_unnoticed();
+        word_wait::store_unnoticed(&rank.job);
     }
     for region in [&HEAP, &STATICS] {
         if let Some(offset) = region.offset(address.addr(), 1) {

@@ -62,7 +62,7 @@ static DIRTY: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 /// Opens memory of this PE to those of other nodes; what they need to know.
 pub fn open(heap: Opened, statics: Option<Opened>) -> Names {
-    let mut rank = rank::enter().expect("MPI has started");
+    let rank = rank::enter().expect("MPI has started");
     let mut memory = rank.remote_memory().expect("a job of several nodes has a network");
     let mut open = |opened| {
         let name = memory.open(Region::plain(opened));
@@ -84,7 +84,7 @@ pub fn finish(own: usize) {
     }
     // SAFETY: there are names for each PE.
     let names = unsafe { *NAMES.load(Relaxed).add(own) };
-    let Some(mut rank) = rank::enter() else { return };
+    let Some(rank) = rank::enter() else { return };
     let mut memory = rank.remote_memory().expect("a job of several nodes has a network");
     for [id, generation] in [names.heap, names.statics] {
         if id != u32::MAX {

@@ -153,7 +153,7 @@ fn lock() -> std::sync::MutexGuard<'static, Option<Running>> {
 
 /// Takes the heap, and room for static variables.
 fn take_memory(function: &str, job: &Job, size: Size) -> Card {
-    let take = |bytes: usize| -> Option<Range> { rank::enter()?.arena()?.allocate(bytes as u64) };
+    let take = |bytes: usize| -> Option<Range> { rank::enter()?.allocate_shared(bytes as u64) };
     let Some(heap) = take(size.bytes) else {
         fault::end(
             function,

@@ -6,8 +6,8 @@ use crate::abi::*;
 use crate::comm::HasComms;
 use crate::datatype::Data;
 use crate::datatype::HasTypes;
+use crate::engine::Found;
 use crate::engine::completion::outcome_result;
-use crate::engine::{Engine, Found};
 use crate::error::{Error, Result};
 use crate::point_to_point;
 use crate::progress::Progress;
@@ -73,8 +73,7 @@ pub(super) fn probe(
         return Ok((MPI_MESSAGE_NO_PROC, Outcome::PROC_NULL));
     };
     // Found and taken in one step: of several threads that wait for a message, one has it.
-    let take = |engine: &mut Engine| engine.extract(context, source, tag);
-    let taken = call.await_message(context, source, tag, take);
+    let taken = call.await_message(context, source, tag, |engine| engine.extract(context, source, tag));
     let (outcome, handle) = describe(call, comm, taken)?;
     Ok((handle, outcome))
 }

@@ -65,6 +65,6 @@ pub(super) fn reduce_local(
         "inbuf and inoutbuf are the same memory".into()
     })?;
     // SAFETY: the user's two buffers hold `count` elements and do not overlap (6.9.7).
-    unsafe { reducer.combine(call.rank(), input.cast(), inout.cast(), checked_count(count)?) };
+    unsafe { reducer.combine(|run| call.unlocked(run), input.cast(), inout.cast(), checked_count(count)?) };
     Ok(())
 }

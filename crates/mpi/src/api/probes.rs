@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use crate::abi::*;
 use crate::comm::HasComms;
-use crate::engine::{Engine, Found};
+use crate::engine::Found;
 use crate::error::Result;
 use crate::point_to_point;
 use crate::progress::Progress;
@@ -40,8 +40,8 @@ pub(super) fn probe(
         return Ok(Outcome::PROC_NULL);
     };
     // It may be gone by the time this thread runs again: another one may have received it.
-    let find = |engine: &mut Engine| engine.probe_or_loss(context, source, tag);
-    let found = call.await_message(context, source, tag, find)?;
+    let found =
+        call.await_message(context, source, tag, |engine| engine.probe_or_loss(context, source, tag))?;
     outcome(call, comm, found)
 }
 

@@ -110,7 +110,7 @@ unsafe fn wait_for_one(request: *mut MPI_Request, status: *mut MPI_Status) -> c_
             let named = guard.engine.named_request(*request)?;
             let hint = hint(guard, named);
             if let Named::Pending(index) = named {
-                guard.wait(hint, Goal::Request(index), |engine| engine.is_done(index).then_some(()));
+                guard.await_done(index, hint, Goal::Request(index));
             }
             complete(guard, &mut *request, named, status)
         }
@@ -234,7 +234,7 @@ unsafe fn wait(
     let named = call.engine().named_request(*handle)?;
     if let Named::Pending(index) = named {
         let hint = hint(call, named);
-        call.wait(hint, Goal::All(index, rest), |engine| engine.is_done(index).then_some(()));
+        call.await_done(index, hint, Goal::All(index, rest));
     }
     // SAFETY: our contract.
     Ok(unsafe { complete(call, handle, named, status) })
@@ -294,10 +294,10 @@ fn wait_some(call: &mut impl Progress, requests: &[MPI_Request]) -> Result<Optio
             _ => None,
         })
         .collect::<Vec<_>>();
-    let find = |engine: &mut crate::engine::Engine| {
+    let found = call.wait(None, Goal::Any(&pending), |engine| {
         pending.iter().find(|(_, index)| engine.is_done(*index)).map(|(i, _)| *i)
-    };
-    Ok(Some(call.wait(None, Goal::Any(&pending), find)))
+    });
+    Ok(Some(found))
 }
 
 /// Waits for one of several requests (3.7.5).

@@ -193,7 +193,7 @@ unsafe fn fold_with_function(
         unsafe { target.store(0, data, target.bytes) };
         if member != last {
             // SAFETY: as above; they are two memories.
-            unsafe { reducer.combine(call.rank(), operand, result, part.count) };
+            unsafe { reducer.combine(|run| call.unlocked(run), operand, result, part.count) };
         }
     }
 }

@@ -12,7 +12,6 @@ use tutti_datatype::{
 
 use crate::abi::*;
 use crate::error::Error;
-use tutti_runtime::rank::LockedRank;
 
 /// An operation made by the user.
 #[derive(Clone, Copy, Debug)]
@@ -185,12 +184,19 @@ impl Reducer {
         }
     }
 
-    /// Computes `inout = input op inout` on `count` elements.
+    /// Computes `inout = input op inout` on `count` elements. `unlocked` runs a function of the user without
+    /// the process lock.
     ///
     /// # Safety
     /// Both addresses lead to `count` elements of the type and do not overlap.
     #[inline]
-    pub unsafe fn combine(&self, rank: &mut LockedRank, input: *const u8, inout: *mut u8, count: usize) {
+    pub unsafe fn combine(
+        &self,
+        unlocked: impl FnOnce(&mut dyn FnMut()),
+        input: *const u8,
+        inout: *mut u8,
+        count: usize,
+    ) {
         if count == 0 {
             return;
         }
@@ -198,25 +204,20 @@ impl Reducer {
             // SAFETY: our contract.
             Apply::Kernel(kernel) => unsafe { kernel(input, inout, count) },
             // SAFETY: our contract.
-            Apply::User(user) => unsafe { self.call(rank, user, input, inout, count) },
+            Apply::User(user) => unlocked(&mut || unsafe { self.call(user, input, inout, count) }),
         }
     }
 
-    unsafe fn call(
-        &self,
-        rank: &mut LockedRank,
-        user: UserOperation,
-        input: *const u8,
-        inout: *mut u8,
-        count: usize,
-    ) {
+    /// # Safety
+    /// As for [`Self::combine`]; no lock is held and nothing of the process is borrowed.
+    unsafe fn call(&self, user: UserOperation, input: *const u8, inout: *mut u8, count: usize) {
         let (mut handle, extent) = (self.handle, self.datatype.extent);
         if user.large {
             let mut length = count as MPI_Count;
+            let (input, inout) = (input.cast_mut().cast(), inout.cast());
             // SAFETY: the user gave this address as that of such a function; the data are there by our
-            // contract. No lock is held and nothing of the process is borrowed.
-            rank.unlocked(|| unsafe {
-                let (input, inout) = (input.cast_mut().cast(), inout.cast());
+            // contract.
+            return unsafe {
                 if user.state == 0 {
                     let function = std::mem::transmute::<usize, MPI_User_function_c_fn>(user.function);
                     function(input, inout, &mut length, &mut handle);
@@ -224,17 +225,16 @@ impl Reducer {
                     let function = std::mem::transmute::<usize, WithState<MPI_Count>>(user.function);
                     function(input, inout, &mut length, &mut handle, user.state);
                 }
-            });
-            return;
+            };
         }
         let mut done = 0;
         while done < count {
             let part = (count - done).min(c_int::MAX as usize);
             let (mut length, skip) = (part as c_int, done as isize * extent);
+            let input = input.wrapping_offset(skip).cast_mut().cast();
+            let inout = inout.wrapping_offset(skip).cast();
             // SAFETY: as above; a count beyond an int is handed over in pieces.
-            rank.unlocked(|| unsafe {
-                let input = input.wrapping_offset(skip).cast_mut().cast();
-                let inout = inout.wrapping_offset(skip).cast();
+            unsafe {
                 if user.state == 0 {
                     let function = std::mem::transmute::<usize, MPI_User_function_fn>(user.function);
                     function(input, inout, &mut length, &mut handle);
@@ -242,7 +242,7 @@ impl Reducer {
                     let function = std::mem::transmute::<usize, WithState<c_int>>(user.function);
                     function(input, inout, &mut length, &mut handle, user.state);
                 }
-            });
+            }
             done += part;
         }
     }

@@ -7,8 +7,8 @@ use crate::abi::*;
 use crate::check::inspection::Inspect;
 use crate::collective::state::HasCollectives;
 use crate::comm::HasComms;
+use crate::engine::LOST;
 use crate::engine::message::{Message, Mode};
-use crate::engine::{Engine, LOST};
 use crate::error::{Error, Result};
 use crate::handle::NONE;
 use crate::progress::Progress;
@@ -90,7 +90,7 @@ impl Schedule {
                 Step::Combine { reducer, input, inout, count } => {
                     let (reducer, input, inout, count) = (reducer.clone(), *input, *inout, *count);
                     // SAFETY: as above; the algorithms never combine a memory with itself.
-                    unsafe { reducer.combine(call.rank(), input, inout, count) };
+                    unsafe { reducer.combine(|run| call.unlocked(run), input, inout, count) };
                 }
                 Step::Task(task) => {
                     let engine = NonNull::from(call.engine_mut());
@@ -163,8 +163,7 @@ pub(crate) fn run_schedule(
             Advance::Finished => return schedule.error.take().map_or(Ok(()), Err),
             Advance::Blocked(index) => {
                 let hint = usize::try_from(call.engine().requests.get(index).peer).ok();
-                let is_done = |engine: &mut Engine| engine.requests.get(index).done.then_some(());
-                call.wait(hint, Goal::Step(schedule), is_done);
+                call.wait(hint, Goal::Step(schedule), |engine| engine.requests.get(index).done.then_some(()));
             }
         }
     }

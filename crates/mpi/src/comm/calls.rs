@@ -24,7 +24,7 @@ use crate::collective::state::Call;
 use crate::collective::state::HasCollectives;
 use crate::comm::HasComms;
 use crate::datatype::HasTypes;
-use crate::engine::{Engine, Left};
+use crate::engine::Left;
 use crate::errhandler;
 use crate::error::{Result, check};
 use crate::file::HasFiles;
@@ -477,9 +477,9 @@ pub(crate) fn disconnect_comm(call: &mut impl EndsComms, handle: MPI_Comm) -> Re
     let comm = call.comms().find(handle)?;
     let contexts = comm.context..comm.context + CONTEXTS_PER_COMM;
     let pending = |request: &Request| !request.done && contexts.contains(&request.context);
-    let is_quiet =
-        |engine: &mut Engine| (!engine.requests.iter().any(|(_, request)| pending(request))).then_some(());
-    call.wait(None, Goal::Pending(&pending), is_quiet);
+    call.wait(None, Goal::Pending(&pending), |engine| {
+        (!engine.requests.iter().any(|(_, request)| pending(request))).then_some(())
+    });
     if call.comms().parent == handle {
         // Before the others know it: they may ask for other ranks at once.
         call.engine().job.part();

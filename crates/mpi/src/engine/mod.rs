@@ -66,6 +66,7 @@ mod streams;
 mod transfer;
 mod unexpected;
 mod unexpected_message;
+pub mod way;
 
 #[cfg(test)]
 mod many_tests;
@@ -99,7 +100,6 @@ use remote_client::Remote;
 use message::{LOCAL_EAGER_BYTES_MAX, Message};
 
 pub use counters::Counters;
-pub use guest_memory::GuestMemory;
 pub use guests::LOST;
 pub use matching::Found;
 
@@ -130,7 +130,7 @@ pub struct Engine {
     /// Peers with copies, each once.
     copying: Vec<usize>,
     seen_pages: SeenPages,
-    /// Receives are told to their senders.
+    /// Receives are advertised to their senders.
     write_protocol: bool,
     oversubscribed: bool,
     /// Later ranks that had ended when this process last looked at them.
@@ -268,7 +268,7 @@ impl Engine {
         let index = self.requests.insert(request);
         if message.buffer.bytes > LOCAL_EAGER_BYTES_MAX {
             if self.peers[to].rings.inbox.is_ready() {
-                // Its receive may have been told meanwhile.
+                // Its receive may have been advertised meanwhile.
                 self.take_envelopes(to);
             }
             self.note_send(to);

@@ -14,7 +14,6 @@ use crate::compound;
 use crate::datatype::Data;
 use crate::datatype::HasTypes;
 use crate::datatype::checked_count;
-use crate::engine::Engine;
 use crate::error::{Error, Result, check};
 use crate::file::HasFiles;
 use crate::file::open;
@@ -363,8 +362,7 @@ pub fn end_split(
         };
         return Err(Error::new(MPI_ERR_OTHER, text));
     };
-    let is_done = |engine: &mut Engine| engine.is_done(request).then_some(());
-    call.wait(None, Goal::Request(request), is_done);
+    call.await_done(request, None, Goal::Request(request));
     let error = call.engine().failure(request).map(|error| Error { context: None, ..error });
     let Outcome { bytes, .. } = compound::take_request(call, request);
     call.files_mut().find_mut(handle)?.split = None;

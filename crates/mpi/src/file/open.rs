@@ -291,7 +291,7 @@ pub(super) fn make_pointer(
         return Ok(remote());
     }
     let taken = match me {
-        0 => call.rank().arena().and_then(|arena| arena.allocate(WORD_BYTES)),
+        0 => call.rank().allocate_shared(WORD_BYTES),
         _ => None,
     };
     let meeting = calls::whole(call, comm)?;
@@ -312,9 +312,8 @@ pub(super) fn make_pointer(
 }
 
 pub(super) fn give_range_back(call: &mut impl Progress, taken: Option<Range>) {
-    if let (Some(range), Some(arena)) = (taken, call.rank().arena()) {
-        // Without a hole the pages stay until the job ends; the range is free all the same.
-        let _ = arena.free(range);
+    if let Some(range) = taken {
+        call.rank().free_shared(range);
     }
 }
 

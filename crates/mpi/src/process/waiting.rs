@@ -88,7 +88,7 @@ impl Progress for Guard {
     fn finish_request(&mut self, index: u32) -> Outcome {
         let request = self.engine.requests.get(index);
         let hint = usize::try_from(request.peer).ok();
-        self.wait(hint, Goal::Request(index), |engine| engine.is_done(index).then_some(()));
+        self.await_done(index, hint, Goal::Request(index));
         crate::compound::take_request(self, index)
     }
 
@@ -156,7 +156,7 @@ impl Interface for Mpi {
     fn progress(&self, rank: &mut LockedRank) -> bool {
         // SAFETY: the rank is locked, and used again only when this call has ended.
         let rank = unsafe { rank.lend() };
-        let guard = Guard::borrow(ManuallyDrop::into_inner(rank));
+        let guard = Guard { process: with_state(std::ptr::from_mut), rank: ManuallyDrop::into_inner(rank) };
         let mut guard = ManuallyDrop::new(guard);
         let moved = Progress::progress(&mut *guard, None);
         // A later rank that begins or ends rings no bell before a sleep is announced, and this is the look

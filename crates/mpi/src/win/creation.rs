@@ -159,7 +159,7 @@ fn make_window_over(
     let own_records: Vec<Record> = mates.ranks.iter().map(|rank| records[*rank]).collect();
     let plan = Plan::new(own.flavor, records.len(), &own_records);
     let taken = match (&plan, mates.me) {
-        (Some(plan), 0) => call.rank().arena().and_then(|arena| arena.allocate(plan.bytes)),
+        (Some(plan), 0) => call.rank().allocate_shared(plan.bytes),
         _ => None,
     };
     let Range { offset, bytes } = taken.unwrap_or_default();
@@ -190,7 +190,7 @@ fn make_window_over(
     let have = meeting.allgather(call, [u32::from(mapping.is_ok()), n0, n1, g0, g1])?;
     let (Some(plan), true) = (plan, have.iter().all(|[has, ..]| *has == 1)) else {
         if let Some(range) = taken {
-            give_back(call, range);
+            call.rank().free_shared(range);
         }
         close_window(call, regions);
         let total: u128 = records.iter().map(|record| u128::from(record.bytes)).sum();
@@ -410,7 +410,7 @@ pub fn remove_window(call: &mut impl EndsComms, win: MPI_Win, has_met: bool) -> 
     errhandler::release(window.errhandler);
     // Mates that have not been met may still work on it: it stays until the job ends.
     if let Some(range) = window.taken.filter(|_| has_met) {
-        give_back(call, range);
+        call.rank().free_shared(range);
     }
     calls::free_comm(call, window.comm)
 }
@@ -425,13 +425,6 @@ fn forget_names(call: &mut impl Progress, window: &Window) {
         if let Some(region) = peer.region {
             memory.forget_name(peer.world as usize, region);
         }
-    }
-}
-
-fn give_back(call: &mut impl Progress, range: Range) {
-    if let Some(arena) = call.rank().arena() {
-        // Without a hole the pages stay until the job ends; the range is free all the same.
-        let _ = arena.free(range);
     }
 }
 

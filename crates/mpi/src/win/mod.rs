@@ -7,7 +7,6 @@
 //! | [`creation`] | makes windows and frees them; attaches memory |
 //! | [`operations`] | put, get, the accumulate family |
 //! | [`other_nodes`] | the same where the target is on another node, or of another launch |
-//! | [`way`] | the network of the job or the connection to a guest |
 //! | [`synchronisation`] | fence, post-start-complete-wait, locks, flush |
 //! | [`hints`] | info keys of windows |
 //! | [`plan`] | where the memory of the ranks of a node lies |
@@ -24,7 +23,6 @@ pub mod operations;
 pub mod other_nodes;
 pub mod plan;
 pub mod synchronisation;
-pub mod way;
 pub mod window;
 
 use crate::abi::*;

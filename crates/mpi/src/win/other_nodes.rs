@@ -15,11 +15,11 @@ use tutti_rma::part;
 use tutti_rma::wire::Code;
 use tutti_shm::window_lock::Mode;
 
-use super::way::Way;
 use super::window::RemotePeer;
 use crate::abi::*;
 use crate::comm::HasComms;
 use crate::engine::LOST;
+use crate::engine::way::Way;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::request::FINISHED_SEND;

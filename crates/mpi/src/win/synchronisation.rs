@@ -148,7 +148,7 @@ fn count_at(
     Ok(())
 }
 
-/// Waits until ranks have told so, once for each.
+/// Waits until ranks have notified it, once for each.
 fn await_counts(
     call: &mut (impl Progress + HasComms + HasWindows),
     win: MPI_Win,

@@ -14,7 +14,8 @@ use tutti_rma::wire::{Name, Refusal};
 use tutti_runtime::remote_memory::RemoteMemory;
 use tutti_shm::window_lock::Mode;
 
-use crate::engine::{Engine, GuestMemory};
+use super::Engine;
+use super::guest_memory::GuestMemory;
 
 /// A way to the memory of ranks.
 #[derive(Debug)]
