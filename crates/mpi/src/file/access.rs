@@ -132,7 +132,7 @@ pub fn access_file(
     let place = take_place(call, handle, at, etypes)?;
     let file = call.files().find(handle)?;
     let (opened, view, hints) = (file.opened.clone(), file.shown.view.clone(), file.hints);
-    let locks = file.is_atomic || hints.is_nfs;
+    let locks = file.is_atomic || hints.is_nfs();
     let bytes = buffer.bytes as u64;
     let position = position_of(file, place)?;
     let (Some(first), Some(end)) = (view.offset_of(position), view.end_of(position, bytes)) else {

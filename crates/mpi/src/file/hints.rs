@@ -14,167 +14,170 @@ pub enum Choice {
     Disable,
 }
 
-/// Hints that hold for a file; the same on all ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hints {
-    /// `cb_nodes`: ranks that access the file for all others in collective calls; 0: as the library thinks.
-    pub aggregators: u32,
-    /// `cb_buffer_size`: bytes that each of them has at once.
-    pub window_bytes: u32,
-    /// `romio_cb_write`: collective writes go through aggregators.
-    pub collect_writes: Choice,
-    /// `romio_cb_read`: the same of reads.
-    pub collect_reads: Choice,
-    /// `romio_ds_read`: short pieces are read with what lies between them.
-    pub sieve_reads: Choice,
-    /// `ind_rd_buffer_size`: bytes that are read at once for that.
-    pub sieve_bytes: u32,
-    /// `striping_unit`: the borders between aggregators are multiples of it.
-    pub alignment: u32,
-    /// `nfs`: the file is treated as one on NFS, wherever it lies.
-    pub is_nfs: bool,
-    /// `file_perm`: mode of a new file before the user's mask.
-    pub mode: u32,
+/// Values of a hint, and how they become a word.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// A number above 0.
+    Count,
+    /// Bytes from 4 KiB to 1 GiB.
+    Size,
+    /// A [`Choice`].
+    Choice,
+    /// `true` or `false`.
+    Flag,
+    /// Mode of a file, in octal.
+    Mode,
 }
 
-impl Default for Hints {
-    fn default() -> Self {
-        Hints {
-            aggregators: 0,
-            window_bytes: 4 << 20,
-            collect_writes: Choice::Automatic,
-            collect_reads: Choice::Automatic,
-            sieve_reads: Choice::Automatic,
-            sieve_bytes: 4 << 20,
-            alignment: 4096,
-            is_nfs: false,
-            mode: 0o666,
+impl Form {
+    fn parse(self, value: &[u8]) -> Option<u32> {
+        let number = |radix| u32::from_str_radix(std::str::from_utf8(value).ok()?.trim(), radix).ok();
+        let choice = match value {
+            b"enable" | b"true" => Some(Choice::Enable),
+            b"disable" | b"false" => Some(Choice::Disable),
+            b"automatic" => Some(Choice::Automatic),
+            _ => None,
+        };
+        match self {
+            Form::Count => number(10).filter(|count| *count > 0),
+            Form::Size => number(10).filter(|bytes| (4096..=1 << 30).contains(bytes)),
+            Form::Choice => choice.map(|choice| choice as u32),
+            Form::Flag => choice.map(|choice| u32::from(choice == Choice::Enable)),
+            Form::Mode => number(8).filter(|mode| *mode <= 0o777),
+        }
+    }
+
+    fn text(self, word: u32) -> String {
+        match self {
+            Form::Count | Form::Size => word.to_string(),
+            Form::Choice => ["automatic", "enable", "disable"][word as usize % 3].to_owned(),
+            Form::Flag => (word != 0).to_string(),
+            Form::Mode => format!("{word:o}"),
         }
     }
 }
 
+/// A hint: its key, its values, and the word that holds where the user says nothing.
+#[derive(Debug)]
+struct Hint(&'static str, Form, u32);
+
+/// The hints that act on a file. A new one is a row here, and [`Key::of`] where it acts.
+const HINTS: &[Hint] = &[
+    // Ranks that access the file for all others in collective calls; 0: as the library thinks.
+    Hint("cb_nodes", Form::Count, 0),
+    // Bytes that each of them has at once.
+    Hint("cb_buffer_size", Form::Size, 4 << 20),
+    // Collective writes, and reads, go through these ranks.
+    Hint("romio_cb_write", Form::Choice, Choice::Automatic as u32),
+    Hint("romio_cb_read", Form::Choice, Choice::Automatic as u32),
+    // Short pieces are read with what lies between them, so many bytes at once.
+    Hint("romio_ds_read", Form::Choice, Choice::Automatic as u32),
+    Hint("ind_rd_buffer_size", Form::Size, 4 << 20),
+    // The borders between the ranks of a collective call are multiples of it.
+    Hint("striping_unit", Form::Count, 4096),
+    // The file is treated as one on NFS, wherever it lies.
+    Hint("nfs", Form::Flag, 0),
+    // Mode of a new file before the user's mask.
+    Hint("file_perm", Form::Mode, 0o666),
+];
+
 /// Numbers that carry all hints from rank 0 to the others.
-pub const WORDS: usize = 9;
+pub const WORDS: usize = HINTS.len();
 
-fn number(value: &[u8], radix: u32) -> Option<u32> {
-    u32::from_str_radix(std::str::from_utf8(value).ok()?.trim(), radix).ok()
-}
+/// Key of a hint, as the place of its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key(usize);
 
-fn choice(value: &[u8]) -> Option<Choice> {
-    match value {
-        b"enable" | b"true" => Some(Choice::Enable),
-        b"disable" | b"false" => Some(Choice::Disable),
-        b"automatic" => Some(Choice::Automatic),
-        _ => None,
+impl Key {
+    /// Finds the row of a key. In a constant, one that has no row is an error of the compiler.
+    pub const fn of(key: &str) -> Key {
+        let mut row = 0;
+        while !is_same(HINTS[row].0.as_bytes(), key.as_bytes()) {
+            row += 1;
+        }
+        Key(row)
     }
 }
 
-fn choice_text(choice: Choice) -> &'static str {
-    match choice {
-        Choice::Automatic => "automatic",
-        Choice::Enable => "enable",
-        Choice::Disable => "disable",
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
     }
+    at == one.len() && at == other.len()
 }
 
-/// Sizes that a user may ask for.
-const SIZES: std::ops::RangeInclusive<u32> = 4096..=1 << 30;
+/// Ranks that access the file for all others.
+pub const NODES: Key = Key::of("cb_nodes");
+const NFS: Key = Key::of("nfs");
+
+/// Hints that hold for a file; the same on all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hints([u32; WORDS]);
+
+impl Default for Hints {
+    fn default() -> Self {
+        Hints(std::array::from_fn(|row| HINTS[row].2))
+    }
+}
 
 impl Hints {
-    /// Takes what the user says; gives the keys that are known and have a value that is none.
+    /// Takes what the user says; gives the keys that are known and have a value that is none. A key without
+    /// a row is another library's, and no error (MPI 10).
     pub fn take(&mut self, given: &Info) -> Vec<String> {
         let mut wrong = Vec::new();
         for (key, value) in given.iter() {
-            if !self.take_one(key, value) {
-                let [key, value] = [key, value].map(String::from_utf8_lossy);
-                wrong.push(format!("{key} is \"{value}\""));
+            let Some(row) = HINTS.iter().position(|hint| hint.0.as_bytes() == key) else { continue };
+            match HINTS[row].1.parse(value) {
+                Some(word) => self.0[row] = word,
+                None => wrong.push(format!("{} is \"{}\"", HINTS[row].0, String::from_utf8_lossy(value))),
             }
         }
         wrong
     }
 
-    /// Whether the key is unknown or its value was taken.
-    fn take_one(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let size = || number(value, 10).filter(|size| SIZES.contains(size));
-        fn put<T>(place: &mut T, value: Option<T>) -> bool {
-            let is_taken = value.is_some();
-            if let Some(value) = value {
-                *place = value;
-            }
-            is_taken
-        }
-        match key {
-            b"cb_nodes" => put(&mut self.aggregators, number(value, 10).filter(|count| *count > 0)),
-            b"cb_buffer_size" => put(&mut self.window_bytes, size()),
-            b"romio_cb_write" => put(&mut self.collect_writes, choice(value)),
-            b"romio_cb_read" => put(&mut self.collect_reads, choice(value)),
-            b"romio_ds_read" => put(&mut self.sieve_reads, choice(value)),
-            b"ind_rd_buffer_size" => put(&mut self.sieve_bytes, size()),
-            b"striping_unit" => put(&mut self.alignment, number(value, 10).filter(|unit| *unit > 0)),
-            b"nfs" => put(&mut self.is_nfs, choice(value).map(|choice| choice == Choice::Enable)),
-            b"file_perm" => put(&mut self.mode, number(value, 8).filter(|mode| *mode <= 0o777)),
-            _ => true,
-        }
+    /// Value of a hint that is a number.
+    pub fn number(&self, key: Key) -> u32 {
+        self.0[key.0]
     }
 
-    /// Hints that hold, as the user sees them.
+    /// Value of a hint that is a choice.
+    pub fn choice(&self, key: Key) -> Choice {
+        let choices = [Choice::Automatic, Choice::Enable, Choice::Disable];
+        choices.into_iter().find(|choice| *choice as u32 == self.number(key)).unwrap_or(Choice::Automatic)
+    }
+
+    /// Whether the file is treated as one on NFS.
+    pub fn is_nfs(&self) -> bool {
+        self.number(NFS) != 0
+    }
+
+    /// The same for a file that is on NFS, whatever the user says.
+    #[must_use]
+    pub fn for_file(mut self, is_on_nfs: bool) -> Hints {
+        self.0[NFS.0] |= u32::from(is_on_nfs);
+        self
+    }
+
+    /// Hints that hold, as the user sees them, with so many ranks that access the file for all.
     pub fn info(&self, aggregators: usize) -> Info {
+        let mut shown = self.0;
+        shown[NODES.0] = aggregators as u32;
         let mut info = Info::default();
-        let numbers = [
-            ("cb_buffer_size", self.window_bytes),
-            ("cb_nodes", aggregators as u32),
-            ("ind_rd_buffer_size", self.sieve_bytes),
-            ("striping_unit", self.alignment),
-        ];
-        for (key, value) in numbers {
-            info.set(key.as_bytes(), value.to_string().as_bytes());
+        for (Hint(key, form, _), word) in HINTS.iter().zip(shown) {
+            info.set(key.as_bytes(), form.text(word).as_bytes());
         }
-        let choices = [
-            ("romio_cb_read", self.collect_reads),
-            ("romio_cb_write", self.collect_writes),
-            ("romio_ds_read", self.sieve_reads),
-        ];
-        for (key, choice) in choices {
-            info.set(key.as_bytes(), choice_text(choice).as_bytes());
-        }
-        info.set(b"nfs", if self.is_nfs { b"true" } else { b"false" });
-        info.set(b"file_perm", format!("{:o}", self.mode).as_bytes());
         info
     }
 
     /// As numbers.
     pub fn encode(&self) -> [u32; WORDS] {
-        [
-            self.aggregators,
-            self.window_bytes,
-            self.collect_writes as u32,
-            self.collect_reads as u32,
-            self.sieve_reads as u32,
-            self.sieve_bytes,
-            self.alignment,
-            u32::from(self.is_nfs),
-            self.mode,
-        ]
+        self.0
     }
 
     /// From numbers of [`Hints::encode`].
     pub fn decode(words: &[u32]) -> Hints {
-        let choice = |word: u32| match word {
-            1 => Choice::Enable,
-            2 => Choice::Disable,
-            _ => Choice::Automatic,
-        };
-        Hints {
-            aggregators: words[0],
-            window_bytes: words[1],
-            collect_writes: choice(words[2]),
-            collect_reads: choice(words[3]),
-            sieve_reads: choice(words[4]),
-            sieve_bytes: words[5],
-            alignment: words[6],
-            is_nfs: words[7] != 0,
-            mode: words[8],
-        }
+        Hints(std::array::from_fn(|row| words[row]))
     }
 }
 
@@ -198,12 +201,37 @@ mod tests {
         let mut hints = Hints::default();
         let wrong = hints.take(&given);
         assert_eq!(wrong, ["cb_buffer_size is \"many\"", "romio_cb_read is \"perhaps\""]);
-        let expected =
-            Hints { aggregators: 2, collect_writes: Choice::Enable, mode: 0o640, ..Hints::default() };
+        let mut expected = Hints::default();
+        for (key, word) in [("cb_nodes", 2), ("romio_cb_write", Choice::Enable as u32), ("file_perm", 0o640)]
+        {
+            expected.0[Key::of(key).0] = word;
+        }
         assert_eq!(hints, expected);
         assert_eq!(Hints::decode(&hints.encode()), hints);
         let info = hints.info(2);
         assert_eq!(info.get(b"romio_cb_write"), Some(&b"enable"[..]));
         assert_eq!((info.get(b"file_perm"), info.get(b"access_style")), (Some(&b"640"[..]), None));
+    }
+
+    #[test]
+    fn file_hints_are_read_back_as_they_are_shown() {
+        let mut other = Hints::default();
+        for (row, hint) in HINTS.iter().enumerate() {
+            other.0[row] = match hint.1 {
+                Form::Count => 3,
+                Form::Size => 8192,
+                Form::Choice => Choice::Disable as u32,
+                Form::Flag => 1,
+                Form::Mode => 0o600,
+            };
+        }
+        for hints in [Hints::default().for_file(true), other] {
+            let mut again = Hints::default();
+            let aggregators = hints.number(NODES).max(1);
+            assert_eq!(again.take(&hints.info(aggregators as usize)), Vec::<String>::new());
+            let mut expected = hints;
+            expected.0[NODES.0] = aggregators;
+            assert_eq!(again, expected);
+        }
     }
 }

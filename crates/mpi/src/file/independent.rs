@@ -10,7 +10,7 @@
 
 use tutti_datatype::{Buffer, View};
 
-use super::hints::{Choice, Hints};
+use super::hints::{Choice, Hints, Key};
 use super::opened::Opened;
 use super::system::{self, Moved};
 use crate::error::Error;
@@ -44,6 +44,10 @@ pub struct Transferred {
 }
 
 const STAGE_BYTES: usize = 1 << 20;
+/// Bytes that are read at once for short pieces.
+const SIEVE_BYTES: Key = Key::of("ind_rd_buffer_size");
+/// Short pieces are read with what lies between them.
+const SIEVE_READS: Key = Key::of("romio_ds_read");
 /// Runs from this length on are read by a call each.
 const SIEVE_RUN_BYTES: usize = 64 << 10;
 /// Least share of wanted bytes in what is read for sieving: one in so many.
@@ -87,10 +91,10 @@ pub unsafe fn transfer(
         done: 0,
         failure: None,
         sieve: Vec::new(),
-        sieve_bytes: hints.sieve_bytes as usize,
+        sieve_bytes: hints.number(SIEVE_BYTES) as usize,
     };
     let sieves =
-        direction == Direction::Read && hints.sieve_reads != Choice::Disable && !view.is_contiguous();
+        direction == Direction::Read && hints.choice(SIEVE_READS) != Choice::Disable && !view.is_contiguous();
     let mut at = 0;
     view.for_each(position, buffer.bytes as u64, &mut |runs| {
         runs.each().all(|(offset, bytes)| {

@@ -270,7 +270,6 @@ pub(crate) fn take(
             locks,
         };
         errhandler::retain(held.errhandler);
-        let hints = Hints::decode(&held.hints);
         let file = File {
             comm: held.comm,
             opened: Rc::new(opened),
@@ -278,7 +277,7 @@ pub(crate) fn take(
             shown,
             position: held.pointers[0],
             pointer: Rc::new(Pointer::Own(Cell::new(held.pointers[1]))),
-            hints: Hints { is_nfs: hints.is_nfs || is_nfs, ..hints },
+            hints: Hints::decode(&held.hints).for_file(is_nfs),
             is_atomic: held.is_atomic,
             errhandler: held.errhandler,
             split: None,

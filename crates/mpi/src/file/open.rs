@@ -11,7 +11,7 @@ use tutti_datatype::{Buffer, View};
 use tutti_runtime::file_locks::FileLocks;
 use tutti_shm::arena::Range;
 
-use super::hints::{self, Hints};
+use super::hints::{self, Hints, Key};
 use super::opened::{File, Opened, Shown, class_of};
 use super::pointer::{Pointer, TAGS};
 use super::representation::Representation;
@@ -35,6 +35,8 @@ use crate::request::Started;
 
 /// Aggregators on each node, if the user does not say it.
 const AGGREGATORS_OF_NODE: usize = 2;
+/// Mode of a new file.
+const MODE: Key = Key::of("file_perm");
 /// Shared memory of a file: one word.
 const WORD_BYTES: u64 = 4096;
 
@@ -178,7 +180,7 @@ fn open_over(
     };
     let handler = errhandler::default_of_files();
     errhandler::retain(handler);
-    let is_nfs = hints.is_nfs || system::is_on_nfs(&opened.file);
+    let hints = hints.for_file(system::is_on_nfs(&opened.file));
     let is_served = matches!(*pointer, Pointer::Own(_)) && opened.members.len() > 1;
     let mut file = File {
         comm,
@@ -186,7 +188,7 @@ fn open_over(
         shown,
         position: 0,
         pointer: pointer.clone(),
-        hints: Hints { is_nfs, ..hints },
+        hints,
         is_atomic: false,
         errhandler: handler,
         split: None,
@@ -250,7 +252,7 @@ fn open_one_after_the_other(
     let mut first = None;
     let mut words = Vec::new();
     if meeting.me == 0 {
-        let opened = open_path(path, amode, creates | exclusive, hints.mode);
+        let opened = open_path(path, amode, creates | exclusive, hints.number(MODE));
         words.push(errno(&opened));
         words.extend(hints.encode());
         first = Some(opened);
@@ -261,7 +263,7 @@ fn open_one_after_the_other(
         return Err(cannot("open", path, &io::Error::from_raw_os_error(words[0] as i32)));
     }
     // A client of NFS may not know yet that the file is there: none may want it to be new.
-    let opened = first.unwrap_or_else(|| open_path(path, amode, creates, hints.mode));
+    let opened = first.unwrap_or_else(|| open_path(path, amode, creates, hints.number(MODE)));
     let outcomes = meet(call, comm, [errno(&opened)])?;
     let failed = outcomes.iter().position(|[errno]| *errno != 0);
     match (opened, failed) {
@@ -528,7 +530,7 @@ pub fn file_size(call: &impl HasFiles, handle: MPI_File) -> Result<i64> {
 pub fn sync_file(call: &mut (impl Progress + HasComms + HasFiles), handle: MPI_File) -> Result<()> {
     let file = call.files().find(handle)?;
     let refused = file.check_no_split();
-    let (comm, opened, is_nfs) = (file.comm, file.opened.clone(), file.hints.is_nfs);
+    let (comm, opened, is_nfs) = (file.comm, file.opened.clone(), file.hints.is_nfs());
     let synced = if opened.is_writable { call.unlocked(|| opened.file.sync_all()) } else { Ok(()) };
     let class = match (&refused, &synced) {
         (Err(error), _) => error.class,

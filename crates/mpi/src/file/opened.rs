@@ -10,7 +10,7 @@ use core::ffi::c_int;
 use tutti_datatype::{Layout, View};
 use tutti_runtime::file_locks::FileLocks;
 
-use super::hints::Hints;
+use super::hints::{Hints, NODES};
 use super::pointer::Pointer;
 use super::representation::Representation;
 use super::system::{self, Lock, OpenFile};
@@ -52,7 +52,7 @@ impl Opened {
 
     /// How many ranks access the file for others.
     pub fn aggregators_with(&self, hints: &Hints) -> usize {
-        match hints.aggregators {
+        match hints.number(NODES) {
             0 => self.aggregators_wanted,
             count => (count as usize).min(self.aggregators.len()),
         }

@@ -24,7 +24,7 @@ use tutti_datatype::view::{RunList, Runs};
 use tutti_datatype::{Buffer, View};
 
 use super::domains::{Domains, Extent, cover};
-use super::hints::Hints;
+use super::hints::{Hints, Key};
 use super::independent::{self, Direction};
 use super::opened::{Opened, class_of};
 use super::pointer::Pointer;
@@ -38,6 +38,15 @@ use crate::engine::LOST;
 use crate::error::{Error, class_text};
 use crate::events::{self, Event};
 use crate::tally;
+
+/// Bytes that each aggregator has at once.
+const WINDOW_BYTES: Key = Key::of("cb_buffer_size");
+/// Collective writes go through aggregators.
+const COLLECT_WRITES: Key = Key::of("romio_cb_write");
+/// Collective reads go through aggregators.
+const COLLECT_READS: Key = Key::of("romio_cb_read");
+/// The borders between aggregators are multiples of it.
+const ALIGNMENT: Key = Key::of("striping_unit");
 
 /// Where a collective access begins.
 #[derive(Debug)]
@@ -142,13 +151,13 @@ impl Work {
             .collect();
         let Access { opened, hints, direction, .. } = &self.access;
         let choice = match direction {
-            Direction::Read => hints.collect_reads,
-            Direction::Write => hints.collect_writes,
+            Direction::Read => hints.choice(COLLECT_READS),
+            Direction::Write => hints.choice(COLLECT_WRITES),
         };
         let aggregators: Vec<usize> =
             opened.aggregators[..opened.aggregators_with(hints)].iter().map(|rank| *rank as usize).collect();
         let any_overlaps = records.iter().any(|record| record[5] != 0);
-        let (window, alignment) = (hints.window_bytes, hints.alignment);
+        let (window, alignment) = (hints.number(WINDOW_BYTES), hints.number(ALIGNMENT));
         let domains = Domains::new(&extents, choice, aggregators.len(), window, alignment);
         match domains.filter(|_| !any_overlaps) {
             None => self.alone(),
@@ -387,7 +396,7 @@ impl Work {
             return;
         }
         let lists: Vec<RunList> = lists.into_iter().map(|wanted| wanted.runs).collect();
-        let (opened, is_nfs) = (self.access.opened.clone(), self.access.hints.is_nfs);
+        let (opened, is_nfs) = (self.access.opened.clone(), self.access.hints.is_nfs());
         let mut failed = None;
         let locked = is_nfs.then(|| lock(&opened, window));
         cover(&lists, &mut |offset, bytes| {
