@@ -2,6 +2,8 @@
 
 use core::ffi::c_int;
 
+use tutti_rma::accumulate::Update;
+
 use crate::context::shmem_ctx_t;
 use crate::context::world_pe;
 use crate::element::{Integer, Swapped};
@@ -27,6 +29,68 @@ pub(crate) fn change<T, R>(
             found
         }
         Err(far) => there(far),
+    }
+}
+
+/// How elements change by a value: by an instruction on this node, by a record on another.
+#[derive(Clone, Copy)]
+struct Operator<T> {
+    here: unsafe fn(*mut T, T) -> T,
+    there: Update,
+}
+
+impl<T: Swapped> Operator<T> {
+    const SWAP: Self = Operator { here: T::swap, there: update::SET };
+}
+
+impl<T: Integer> Operator<T> {
+    const ADD: Self = Operator { here: T::add, there: update::ADD };
+    const AND: Self = Operator { here: T::and, there: update::AND };
+    const OR: Self = Operator { here: T::or, there: update::OR };
+    const XOR: Self = Operator { here: T::xor, there: update::XOR };
+}
+
+impl<T: Swapped> Operator<T> {
+    /// Changes a value of a PE.
+    #[inline(always)]
+    fn apply(self, function: &str, ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
+        // SAFETY: the address is inside the memory of the PE and aligned.
+        let here = |at| unsafe {
+            (self.here)(at, value);
+        };
+        change(function, ctx, dest, pe, here, |far| {
+            far.change(function, T::ELEMENT, self.there, value, false);
+        });
+    }
+
+    /// The same; returns what was there.
+    #[inline(always)]
+    fn fetch(self, function: &str, ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
+        // SAFETY: the address is inside the memory of the PE and aligned.
+        let here = |at| unsafe { (self.here)(at, value) };
+        change(function, ctx, dest, pe, here, |far| far.change(function, T::ELEMENT, self.there, value, true))
+    }
+
+    /// The same; what was there is in `fetch` at the next quiet.
+    ///
+    /// # Safety
+    /// `fetch` is valid for writing until then.
+    #[inline(always)]
+    unsafe fn fetch_nbi(
+        self,
+        function: &str,
+        ctx: shmem_ctx_t,
+        fetch: *mut T,
+        dest: *mut T,
+        value: T,
+        pe: c_int,
+    ) {
+        // SAFETY: the address is inside the memory of the PE and aligned; for the result our contract.
+        let here = |at| unsafe { fetch.write((self.here)(at, value)) };
+        change(function, ctx, dest, pe, here, |far| {
+            // SAFETY: our contract.
+            unsafe { far.change_nbi(function, T::ELEMENT, self.there, value, fetch) };
+        });
     }
 }
 
@@ -84,155 +148,67 @@ pub unsafe fn atomic_compare_swap<T: Integer>(
 /// Writes a value of a PE; returns what was there.
 #[inline]
 pub unsafe fn atomic_swap<T: Swapped>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    // SAFETY: the address is inside the memory of the PE and aligned.
-    change(
-        "atomic_swap",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { T::swap(at, value) },
-        |far| far.change("atomic_swap", T::ELEMENT, update::SET, value, true),
-    )
+    Operator::SWAP.fetch("atomic_swap", ctx, dest, value, pe)
 }
 
 /// Adds 1 to a value of a PE; returns what was there.
 #[inline]
 pub unsafe fn atomic_fetch_inc<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, pe: c_int) -> T {
-    // SAFETY: the address is inside the memory of the PE and aligned.
-    change(
-        "atomic_fetch_inc",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { T::add(at, T::ONE) },
-        |far| far.change("atomic_fetch_inc", T::ELEMENT, update::ADD, T::ONE, true),
-    )
+    Operator::ADD.fetch("atomic_fetch_inc", ctx, dest, T::ONE, pe)
 }
 
 /// Adds 1 to a value of a PE.
 #[inline]
 pub unsafe fn atomic_inc<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, pe: c_int) {
-    // SAFETY: the address is inside the memory of the PE and aligned.
-    change(
-        "atomic_inc",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { T::add(at, T::ONE) },
-        |far| far.change("atomic_inc", T::ELEMENT, update::ADD, T::ONE, false),
-    );
+    Operator::ADD.apply("atomic_inc", ctx, dest, T::ONE, pe);
 }
 
 /// Adds to a value of a PE; returns what was there.
 #[inline]
 pub unsafe fn atomic_fetch_add<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    // SAFETY: the address is inside the memory of the PE and aligned.
-    change(
-        "atomic_fetch_add",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { T::add(at, value) },
-        |far| far.change("atomic_fetch_add", T::ELEMENT, update::ADD, value, true),
-    )
+    Operator::ADD.fetch("atomic_fetch_add", ctx, dest, value, pe)
 }
 
 /// Adds to a value of a PE.
 #[inline]
 pub unsafe fn atomic_add<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
-    // SAFETY: the address is inside the memory of the PE and aligned.
-    change(
-        "atomic_add",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { T::add(at, value) },
-        |far| far.change("atomic_add", T::ELEMENT, update::ADD, value, false),
-    );
+    Operator::ADD.apply("atomic_add", ctx, dest, value, pe);
 }
 
 /// Changes a value of a PE by a bitwise AND; returns what was there.
 #[inline]
 pub unsafe fn atomic_fetch_and<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    // SAFETY: the address is inside the memory of the PE and aligned.
-    change(
-        "atomic_fetch_and",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { T::and(at, value) },
-        |far| far.change("atomic_fetch_and", T::ELEMENT, update::AND, value, true),
-    )
+    Operator::AND.fetch("atomic_fetch_and", ctx, dest, value, pe)
 }
 
 /// Changes a value of a PE by a bitwise AND.
 #[inline]
 pub unsafe fn atomic_and<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
-    // SAFETY: the address is inside the memory of the PE and aligned.
-    change(
-        "atomic_and",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { T::and(at, value) },
-        |far| far.change("atomic_and", T::ELEMENT, update::AND, value, false),
-    );
+    Operator::AND.apply("atomic_and", ctx, dest, value, pe);
 }
 
 /// Changes a value of a PE by a bitwise OR; returns what was there.
 #[inline]
 pub unsafe fn atomic_fetch_or<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    // SAFETY: the address is inside the memory of the PE and aligned.
-    change(
-        "atomic_fetch_or",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { T::or(at, value) },
-        |far| far.change("atomic_fetch_or", T::ELEMENT, update::OR, value, true),
-    )
+    Operator::OR.fetch("atomic_fetch_or", ctx, dest, value, pe)
 }
 
 /// Changes a value of a PE by a bitwise OR.
 #[inline]
 pub unsafe fn atomic_or<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
-    // SAFETY: the address is inside the memory of the PE and aligned.
-    change(
-        "atomic_or",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { T::or(at, value) },
-        |far| far.change("atomic_or", T::ELEMENT, update::OR, value, false),
-    );
+    Operator::OR.apply("atomic_or", ctx, dest, value, pe);
 }
 
 /// Changes a value of a PE by a bitwise XOR; returns what was there.
 #[inline]
 pub unsafe fn atomic_fetch_xor<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    // SAFETY: the address is inside the memory of the PE and aligned.
-    change(
-        "atomic_fetch_xor",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { T::xor(at, value) },
-        |far| far.change("atomic_fetch_xor", T::ELEMENT, update::XOR, value, true),
-    )
+    Operator::XOR.fetch("atomic_fetch_xor", ctx, dest, value, pe)
 }
 
 /// Changes a value of a PE by a bitwise XOR.
 #[inline]
 pub unsafe fn atomic_xor<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
-    // SAFETY: the address is inside the memory of the PE and aligned.
-    change(
-        "atomic_xor",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { T::xor(at, value) },
-        |far| far.change("atomic_xor", T::ELEMENT, update::XOR, value, false),
-    );
+    Operator::XOR.apply("atomic_xor", ctx, dest, value, pe);
 }
 
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
@@ -281,15 +257,8 @@ pub unsafe fn atomic_swap_nbi<T: Swapped>(
     value: T,
     pe: c_int,
 ) {
-    // SAFETY: the address is inside the memory of the PE and aligned; the user keeps a place for a value.
-    change(
-        "atomic_swap_nbi",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { fetch.write(T::swap(at, value)) },
-        |far| unsafe { far.change_nbi("atomic_swap_nbi", T::ELEMENT, update::SET, value, fetch) },
-    );
+    // SAFETY: our caller's.
+    unsafe { Operator::SWAP.fetch_nbi("atomic_swap_nbi", ctx, fetch, dest, value, pe) };
 }
 
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
@@ -308,15 +277,8 @@ pub unsafe fn atomic_fetch_add_nbi<T: Integer>(
     value: T,
     pe: c_int,
 ) {
-    // SAFETY: the address is inside the memory of the PE and aligned; the user keeps a place for a value.
-    change(
-        "atomic_fetch_add_nbi",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { fetch.write(T::add(at, value)) },
-        |far| unsafe { far.change_nbi("atomic_fetch_add_nbi", T::ELEMENT, update::ADD, value, fetch) },
-    );
+    // SAFETY: our caller's.
+    unsafe { Operator::ADD.fetch_nbi("atomic_fetch_add_nbi", ctx, fetch, dest, value, pe) };
 }
 
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
@@ -328,15 +290,8 @@ pub unsafe fn atomic_fetch_and_nbi<T: Integer>(
     value: T,
     pe: c_int,
 ) {
-    // SAFETY: the address is inside the memory of the PE and aligned; the user keeps a place for a value.
-    change(
-        "atomic_fetch_and_nbi",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { fetch.write(T::and(at, value)) },
-        |far| unsafe { far.change_nbi("atomic_fetch_and_nbi", T::ELEMENT, update::AND, value, fetch) },
-    );
+    // SAFETY: our caller's.
+    unsafe { Operator::AND.fetch_nbi("atomic_fetch_and_nbi", ctx, fetch, dest, value, pe) };
 }
 
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
@@ -348,15 +303,8 @@ pub unsafe fn atomic_fetch_or_nbi<T: Integer>(
     value: T,
     pe: c_int,
 ) {
-    // SAFETY: the address is inside the memory of the PE and aligned; the user keeps a place for a value.
-    change(
-        "atomic_fetch_or_nbi",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { fetch.write(T::or(at, value)) },
-        |far| unsafe { far.change_nbi("atomic_fetch_or_nbi", T::ELEMENT, update::OR, value, fetch) },
-    );
+    // SAFETY: our caller's.
+    unsafe { Operator::OR.fetch_nbi("atomic_fetch_or_nbi", ctx, fetch, dest, value, pe) };
 }
 
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
@@ -368,13 +316,6 @@ pub unsafe fn atomic_fetch_xor_nbi<T: Integer>(
     value: T,
     pe: c_int,
 ) {
-    // SAFETY: the address is inside the memory of the PE and aligned; the user keeps a place for a value.
-    change(
-        "atomic_fetch_xor_nbi",
-        ctx,
-        dest,
-        pe,
-        |at| unsafe { fetch.write(T::xor(at, value)) },
-        |far| unsafe { far.change_nbi("atomic_fetch_xor_nbi", T::ELEMENT, update::XOR, value, fetch) },
-    );
+    // SAFETY: our caller's.
+    unsafe { Operator::XOR.fetch_nbi("atomic_fetch_xor_nbi", ctx, fetch, dest, value, pe) };
 }

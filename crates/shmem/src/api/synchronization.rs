@@ -7,37 +7,61 @@ use crate::comparison::Comparison;
 use crate::element::{Awaited, bytes_of};
 use crate::memory;
 
-/// Values that elements are compared with: one value, or one for each.
-#[derive(Clone, Copy)]
-enum Values<T> {
-    One(T),
-    Each(*const T),
+/// Values that words are compared with: one for all, or one for each.
+pub trait Values<T>: Copy {
+    /// Which name of a function takes such values.
+    const FORM: usize;
+    /// The value for a word.
+    ///
+    /// # Safety
+    /// There are so many.
+    unsafe fn at(self, index: usize) -> T;
+}
+
+impl<T: Awaited> Values<T> for T {
+    const FORM: usize = 0;
+    #[inline(always)]
+    unsafe fn at(self, _: usize) -> T {
+        self
+    }
+}
+
+impl<T: Awaited> Values<T> for *mut T {
+    const FORM: usize = 1;
+    #[inline(always)]
+    unsafe fn at(self, index: usize) -> T {
+        // SAFETY: our contract.
+        unsafe { *self.add(index) }
+    }
 }
 
 /// Where the next search for any word begins.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// Words that a call looks at.
-struct Words<T> {
+struct Words<T, V> {
     words: *const T,
     count: usize,
     /// Where it is not 0, the word does not count.
     status: *const c_int,
     comparison: Comparison,
-    values: Values<T>,
+    values: V,
 }
 
-impl<T: Awaited> Words<T> {
+impl<T: Awaited, V: Values<T>> Words<T, V> {
+    /// `names`: of the function with one value, and with one for each word.
+    ///
     /// # Safety
     /// So many words, and as many flags and values where they are given.
     unsafe fn new(
-        function: &str,
+        names: [&str; 2],
         words: *const T,
         count: usize,
         status: *const c_int,
         cmp: c_int,
-        values: Values<T>,
+        values: V,
     ) -> Self {
+        let function = names[V::FORM];
         let me = memory::pes(function).me as c_int;
         if count > 0 {
             let bytes = bytes_of::<T>(count);
@@ -53,13 +77,7 @@ impl<T: Awaited> Words<T> {
 
     fn holds(&self, index: usize) -> bool {
         // SAFETY: the contract of `new`.
-        unsafe {
-            let value = match self.values {
-                Values::One(value) => value,
-                Values::Each(values) => *values.add(index),
-            };
-            self.comparison.holds(T::load(self.words.add(index)), value)
-        }
+        unsafe { self.comparison.holds(T::load(self.words.add(index)), self.values.at(index)) }
     }
 
     fn counting(&self) -> impl Iterator<Item = usize> + '_ {
@@ -190,189 +208,86 @@ pub unsafe fn wait_long(ivar: *mut c_long, cmp_value: c_long) {
 }
 
 /// Waits until all words that count compare as wanted. A word counts if `status` is null or 0 at its place.
+/// With `_vector` in the name each is compared with a value of its own.
 pub unsafe fn wait_until_all<T: Awaited>(
     ivars: *mut T,
     nelems: usize,
     status: *const c_int,
     cmp: c_int,
-    cmp_value: T,
+    cmp_value: impl Values<T>,
 ) {
+    let names = ["wait_until_all", "wait_until_all_vector"];
     // SAFETY: the user gives so many words, flags and values.
-    unsafe {
-        let words = Words::new("wait_until_all", ivars, nelems, status, cmp, Values::One(cmp_value));
-        words.wait_all();
-    }
+    unsafe { Words::new(names, ivars, nelems, status, cmp, cmp_value).wait_all() }
 }
 
-/// Waits until one of the words that count compares as wanted; its index, or `SIZE_MAX` if none counts.
+/// Waits until one of the words that count compares as wanted; its index, or `SIZE_MAX` if none counts. With
+/// `_vector` in the name each is compared with a value of its own.
 pub unsafe fn wait_until_any<T: Awaited>(
     ivars: *mut T,
     nelems: usize,
     status: *const c_int,
     cmp: c_int,
-    cmp_value: T,
+    cmp_value: impl Values<T>,
 ) -> usize {
+    let names = ["wait_until_any", "wait_until_any_vector"];
     // SAFETY: the user gives so many words, flags and values.
-    unsafe {
-        let words = Words::new("wait_until_any", ivars, nelems, status, cmp, Values::One(cmp_value));
-        words.wait_any()
-    }
+    unsafe { Words::new(names, ivars, nelems, status, cmp, cmp_value).wait_any() }
 }
 
-/// Waits until words that count compare as wanted; writes their indices, returns how many.
+/// Waits until words that count compare as wanted; writes their indices, returns how many. With `_vector` in
+/// the name each is compared with a value of its own.
 pub unsafe fn wait_until_some<T: Awaited>(
     ivars: *mut T,
     nelems: usize,
     indices: *mut usize,
     status: *const c_int,
     cmp: c_int,
-    cmp_value: T,
+    cmp_value: impl Values<T>,
 ) -> usize {
-    // SAFETY: the user gives so many words, flags and values.
-    unsafe {
-        let words = Words::new("wait_until_some", ivars, nelems, status, cmp, Values::One(cmp_value));
-        words.wait_some(indices)
-    }
+    let names = ["wait_until_some", "wait_until_some_vector"];
+    // SAFETY: the user gives so many words, flags and values, and room for the indices.
+    unsafe { Words::new(names, ivars, nelems, status, cmp, cmp_value).wait_some(indices) }
 }
 
-/// Whether all words that count compare as wanted.
+/// Whether all words that count compare as wanted, with `_vector` in the name each with a value of its own.
 pub unsafe fn test_all<T: Awaited>(
     ivars: *mut T,
     nelems: usize,
     status: *const c_int,
     cmp: c_int,
-    cmp_value: T,
+    cmp_value: impl Values<T>,
 ) -> c_int {
+    let names = ["test_all", "test_all_vector"];
     // SAFETY: the user gives so many words, flags and values.
-    unsafe {
-        let words = Words::new("test_all", ivars, nelems, status, cmp, Values::One(cmp_value));
-        c_int::from(words.test_all())
-    }
+    unsafe { c_int::from(Words::new(names, ivars, nelems, status, cmp, cmp_value).test_all()) }
 }
 
-/// The index of a word that compares as wanted, or `SIZE_MAX`.
+/// The index of a word that compares as wanted, with `_vector` in the name with a value of its own, or
+/// `SIZE_MAX`.
 pub unsafe fn test_any<T: Awaited>(
     ivars: *mut T,
     nelems: usize,
     status: *const c_int,
     cmp: c_int,
-    cmp_value: T,
+    cmp_value: impl Values<T>,
 ) -> usize {
+    let names = ["test_any", "test_any_vector"];
     // SAFETY: the user gives so many words, flags and values.
-    unsafe {
-        let words = Words::new("test_any", ivars, nelems, status, cmp, Values::One(cmp_value));
-        words.test_any()
-    }
+    unsafe { Words::new(names, ivars, nelems, status, cmp, cmp_value).test_any() }
 }
 
-/// Writes the indices of words that compare as wanted; returns how many.
+/// Writes the indices of words that compare as wanted; returns how many. With `_vector` in the name each is
+/// compared with a value of its own.
 pub unsafe fn test_some<T: Awaited>(
     ivars: *mut T,
     nelems: usize,
     indices: *mut usize,
     status: *const c_int,
     cmp: c_int,
-    cmp_value: T,
+    cmp_value: impl Values<T>,
 ) -> usize {
-    // SAFETY: the user gives so many words, flags and values.
-    unsafe {
-        let words = Words::new("test_some", ivars, nelems, status, cmp, Values::One(cmp_value));
-        words.test_some(indices)
-    }
-}
-
-/// Waits until all words that count compare as wanted. A word counts if `status` is null or 0 at its place,
-/// each with a value of its own.
-pub unsafe fn wait_until_all_vector<T: Awaited>(
-    ivars: *mut T,
-    nelems: usize,
-    status: *const c_int,
-    cmp: c_int,
-    cmp_values: *mut T,
-) {
-    // SAFETY: the user gives so many words, flags and values.
-    unsafe {
-        let words = Words::new("wait_until_all_vector", ivars, nelems, status, cmp, Values::Each(cmp_values));
-        words.wait_all();
-    }
-}
-
-/// Waits until one of the words that count compares as wanted; its index, or `SIZE_MAX` if none counts, each
-/// with a value of its own.
-pub unsafe fn wait_until_any_vector<T: Awaited>(
-    ivars: *mut T,
-    nelems: usize,
-    status: *const c_int,
-    cmp: c_int,
-    cmp_values: *mut T,
-) -> usize {
-    // SAFETY: the user gives so many words, flags and values.
-    unsafe {
-        let words = Words::new("wait_until_any_vector", ivars, nelems, status, cmp, Values::Each(cmp_values));
-        words.wait_any()
-    }
-}
-
-/// Waits until words that count compare as wanted; writes their indices, returns how many, each with a value
-/// of its own.
-pub unsafe fn wait_until_some_vector<T: Awaited>(
-    ivars: *mut T,
-    nelems: usize,
-    indices: *mut usize,
-    status: *const c_int,
-    cmp: c_int,
-    cmp_values: *mut T,
-) -> usize {
-    // SAFETY: the user gives so many words, flags and values.
-    unsafe {
-        let words =
-            Words::new("wait_until_some_vector", ivars, nelems, status, cmp, Values::Each(cmp_values));
-        words.wait_some(indices)
-    }
-}
-
-/// Whether all words that count compare as wanted, each with a value of its own.
-pub unsafe fn test_all_vector<T: Awaited>(
-    ivars: *mut T,
-    nelems: usize,
-    status: *const c_int,
-    cmp: c_int,
-    cmp_values: *mut T,
-) -> c_int {
-    // SAFETY: the user gives so many words, flags and values.
-    unsafe {
-        let words = Words::new("test_all_vector", ivars, nelems, status, cmp, Values::Each(cmp_values));
-        c_int::from(words.test_all())
-    }
-}
-
-/// The index of a word that compares as wanted, or `SIZE_MAX`, each with a value of its own.
-pub unsafe fn test_any_vector<T: Awaited>(
-    ivars: *mut T,
-    nelems: usize,
-    status: *const c_int,
-    cmp: c_int,
-    cmp_values: *mut T,
-) -> usize {
-    // SAFETY: the user gives so many words, flags and values.
-    unsafe {
-        let words = Words::new("test_any_vector", ivars, nelems, status, cmp, Values::Each(cmp_values));
-        words.test_any()
-    }
-}
-
-/// Writes the indices of words that compare as wanted; returns how many, each with a value of its own.
-pub unsafe fn test_some_vector<T: Awaited>(
-    ivars: *mut T,
-    nelems: usize,
-    indices: *mut usize,
-    status: *const c_int,
-    cmp: c_int,
-    cmp_values: *mut T,
-) -> usize {
-    // SAFETY: the user gives so many words, flags and values.
-    unsafe {
-        let words = Words::new("test_some_vector", ivars, nelems, status, cmp, Values::Each(cmp_values));
-        words.test_some(indices)
-    }
+    let names = ["test_some", "test_some_vector"];
+    // SAFETY: the user gives so many words, flags and values, and room for the indices.
+    unsafe { Words::new(names, ivars, nelems, status, cmp, cmp_value).test_some(indices) }
 }
