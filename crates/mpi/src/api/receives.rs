@@ -11,7 +11,7 @@ use crate::datatype::HasTypes;
 use crate::engine::completion::outcome_result;
 use crate::error::Result;
 use crate::point_to_point;
-use crate::process::entry::{continue_after, outside};
+use crate::process::entry::continue_or_enter;
 use crate::process::{self, Guard};
 use crate::progress::Progress;
 use crate::request::Outcome;
@@ -32,7 +32,7 @@ pub(super) unsafe fn receive(
     let Data { address, count, datatype } = data;
     let Some(mut guard) = process::enter_running() else {
         // SAFETY: our contract.
-        return unsafe { enter_and_receive(name, address, count, datatype, source, tag, comm, status) };
+        return unsafe { receive_slowly(None, name, address, count, datatype, source, tag, comm, status) };
     };
     // SAFETY: our contract.
     unsafe {
@@ -41,38 +41,17 @@ pub(super) unsafe fn receive(
             guard.leave();
             return MPI_SUCCESS;
         }
-        receive_slowly(guard, name, address, count, datatype, source, tag, comm, status)
+        receive_slowly(Some(guard), name, address, count, datatype, source, tag, comm, status)
     }
 }
 
-/// The process is not running, or it is being checked.
+/// The general way. Without a guard the process is not running, or it is being checked.
 ///
 /// # Safety
 /// As [`receive`].
-#[cold]
-#[inline(never)]
-unsafe fn enter_and_receive(
-    name: &'static CStr,
-    address: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    status: *mut MPI_Status,
-) -> c_int {
-    match crate::check::enter_call(name) {
-        // SAFETY: our contract.
-        Some(guard) => unsafe {
-            receive_slowly(guard, name, address, count, datatype, source, tag, comm, status)
-        },
-        None => outside(name),
-    }
-}
-
 #[inline(never)]
 unsafe fn receive_slowly(
-    guard: Guard,
+    guard: Option<Guard>,
     name: &'static CStr,
     address: *mut c_void,
     count: i64,
@@ -84,7 +63,7 @@ unsafe fn receive_slowly(
 ) -> c_int {
     let data = Data { address, count, datatype };
     // SAFETY: our caller's contract.
-    continue_after(guard, name, comm, |guard| unsafe {
+    continue_or_enter(guard, name, comm, |guard| unsafe {
         finish_receive(guard, data, source, tag, comm, status)
     })
 }
@@ -127,7 +106,7 @@ pub(super) unsafe fn start_receive(
     let Some(mut guard) = process::enter_running() else {
         // SAFETY: our contract.
         return unsafe {
-            enter_and_start_receive(name, address, count, datatype, source, tag, comm, request)
+            start_receive_slowly(None, name, address, count, datatype, source, tag, comm, request)
         };
     };
     // SAFETY: our contract.
@@ -137,38 +116,17 @@ pub(super) unsafe fn start_receive(
             guard.leave();
             return MPI_SUCCESS;
         }
-        start_receive_slowly(guard, name, address, count, datatype, source, tag, comm, request)
+        start_receive_slowly(Some(guard), name, address, count, datatype, source, tag, comm, request)
     }
 }
 
-/// The process is not running, or it is being checked.
+/// The general way. Without a guard the process is not running, or it is being checked.
 ///
 /// # Safety
 /// As [`start_receive`].
-#[cold]
-#[inline(never)]
-unsafe fn enter_and_start_receive(
-    name: &'static CStr,
-    address: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    match crate::check::enter_call(name) {
-        // SAFETY: our contract.
-        Some(guard) => unsafe {
-            start_receive_slowly(guard, name, address, count, datatype, source, tag, comm, request)
-        },
-        None => outside(name),
-    }
-}
-
 #[inline(never)]
 unsafe fn start_receive_slowly(
-    guard: Guard,
+    guard: Option<Guard>,
     name: &'static CStr,
     address: *mut c_void,
     count: i64,
@@ -179,7 +137,7 @@ unsafe fn start_receive_slowly(
     request: *mut MPI_Request,
 ) -> c_int {
     let data = Data { address, count, datatype };
-    continue_after(guard, name, comm, |guard| {
+    continue_or_enter(guard, name, comm, |guard| {
         let started = point_to_point::start_receive(guard, data, source, tag, comm)?;
         let handle = guard.engine.receive_handle(started);
         // SAFETY: our caller's contract.

@@ -10,7 +10,7 @@ use crate::datatype::Data;
 use crate::engine::completion::outcome_result;
 use crate::engine::message::Mode;
 use crate::point_to_point;
-use crate::process::entry::{continue_after, outside};
+use crate::process::entry::continue_or_enter;
 use crate::process::{self, Guard};
 use crate::progress::Progress;
 use crate::request::FINISHED_SEND;
@@ -29,37 +29,19 @@ pub(super) fn send(
 ) -> c_int {
     let Data { address, count, datatype } = data;
     let Some(mut guard) = process::enter_running() else {
-        return enter_and_send(name, address, count, datatype, dest, tag, comm, mode);
+        return send_slowly(None, name, address, count, datatype, dest, tag, comm, mode);
     };
     if mode == Mode::Standard && point_to_point::try_send_small(&mut guard, data, dest, tag, comm) {
         guard.leave();
         return MPI_SUCCESS;
     }
-    send_slowly(guard, name, address, count, datatype, dest, tag, comm, mode)
+    send_slowly(Some(guard), name, address, count, datatype, dest, tag, comm, mode)
 }
 
-/// The process is not running, or it is being checked.
-#[cold]
-#[inline(never)]
-fn enter_and_send(
-    name: &'static CStr,
-    address: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    mode: Mode,
-) -> c_int {
-    match crate::check::enter_call(name) {
-        Some(guard) => send_slowly(guard, name, address, count, datatype, dest, tag, comm, mode),
-        None => outside(name),
-    }
-}
-
+/// The general way. Without a guard the process is not running, or it is being checked.
 #[inline(never)]
 fn send_slowly(
-    guard: Guard,
+    guard: Option<Guard>,
     name: &'static CStr,
     address: *mut c_void,
     count: i64,
@@ -70,7 +52,7 @@ fn send_slowly(
     mode: Mode,
 ) -> c_int {
     let data = Data { address, count, datatype };
-    continue_after(guard, name, comm, |guard| {
+    continue_or_enter(guard, name, comm, |guard| {
         if let Started::Pending(index) = point_to_point::start_send(guard, data, dest, tag, comm, mode)? {
             outcome_result(&guard.finish_request(index), 0)?;
         }
@@ -95,7 +77,7 @@ pub(super) unsafe fn start_send(
     let Some(mut guard) = process::enter_running() else {
         // SAFETY: our contract.
         return unsafe {
-            enter_and_start(name, address, count, datatype, dest, tag, comm, Mode::Standard, request)
+            start_send_slowly(None, name, address, count, datatype, dest, tag, comm, Mode::Standard, request)
         };
     };
     if point_to_point::try_send_small(&mut guard, data, dest, tag, comm) {
@@ -106,17 +88,28 @@ pub(super) unsafe fn start_send(
     }
     // SAFETY: our contract.
     unsafe {
-        start_send_slowly(guard, name, address, count, datatype, dest, tag, comm, Mode::Standard, request)
+        start_send_slowly(
+            Some(guard),
+            name,
+            address,
+            count,
+            datatype,
+            dest,
+            tag,
+            comm,
+            Mode::Standard,
+            request,
+        )
     }
 }
 
-/// Starts a send.
+/// Starts a send. Without a guard the process is not running, or it is being checked.
 ///
 /// # Safety
 /// `request` is valid for writing.
 #[inline(never)]
 unsafe fn start_send_slowly(
-    guard: Guard,
+    guard: Option<Guard>,
     name: &'static CStr,
     address: *mut c_void,
     count: i64,
@@ -128,7 +121,7 @@ unsafe fn start_send_slowly(
     request: *mut MPI_Request,
 ) -> c_int {
     let data = Data { address, count, datatype };
-    continue_after(guard, name, comm, |guard| {
+    continue_or_enter(guard, name, comm, |guard| {
         let started = point_to_point::start_send(guard, data, dest, tag, comm, mode)?;
         // SAFETY: our contract.
         unsafe { request.write(guard.engine.send_handle(started)) };
@@ -152,30 +145,5 @@ pub(super) unsafe fn enter_and_start_send(
 ) -> c_int {
     let Data { address, count, datatype } = data;
     // SAFETY: our contract.
-    unsafe { enter_and_start(name, address, count, datatype, dest, tag, comm, mode, request) }
-}
-
-/// The same; or the process is not running or being checked.
-///
-/// # Safety
-/// As above.
-#[inline(never)]
-unsafe fn enter_and_start(
-    name: &'static CStr,
-    address: *mut c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    mode: Mode,
-    request: *mut MPI_Request,
-) -> c_int {
-    match crate::check::enter_call(name) {
-        // SAFETY: our contract.
-        Some(guard) => unsafe {
-            start_send_slowly(guard, name, address, count, datatype, dest, tag, comm, mode, request)
-        },
-        None => outside(name),
-    }
+    unsafe { start_send_slowly(None, name, address, count, datatype, dest, tag, comm, mode, request) }
 }

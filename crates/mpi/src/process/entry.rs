@@ -20,7 +20,18 @@ use tutti_runtime::log;
 /// Runs a call: enters the library, raises the error if there is one.
 #[inline(always)]
 pub fn call(name: &'static CStr, comm: MPI_Comm, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
-    match check::enter_call(name) {
+    continue_or_enter(None, name, comm, body)
+}
+
+/// The same for a call that may have entered already.
+#[inline(always)]
+pub fn continue_or_enter(
+    guard: Option<Guard>,
+    name: &'static CStr,
+    comm: MPI_Comm,
+    body: impl FnOnce(&mut Guard) -> Result<()>,
+) -> c_int {
+    match guard.or_else(|| check::enter_call(name)) {
         Some(guard) => continue_after(guard, name, comm, body),
         None => outside(name),
     }
@@ -221,7 +232,7 @@ pub fn raise_anywhere(name: &CStr, handler: MPI_Errhandler, object: usize, error
     report(name, handler, object, error)
 }
 
-/// Raises an error through a handler; `object` is the handle that the user's function is told.
+/// Raises an error through a handler; `object` is the handle that the user's function is given.
 #[cold]
 pub fn raise_with(guard: Guard, name: &CStr, handler: MPI_Errhandler, object: usize, error: Error) -> c_int {
     if matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT) {
