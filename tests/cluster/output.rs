@@ -103,7 +103,7 @@ fn submit_output_names_hold_job_rank_and_node() {
     let (_, logs) = run(&["-o", "none"]);
     assert_eq!((logs.stdout.lines().count(), logs.stderr.lines().count()), (4, 4), "{logs}");
     assert_eq!(files(), before);
-    // Whoever follows it is told that there is nothing to follow.
+    // Whoever follows it is notified that there is nothing to follow.
     let script = "until [ -e go ]; do sleep 0.05; done; echo out";
     let job = submit(&cluster, &["-o", "none", "-n", "1", "sh", "-c", script]);
     let follower = Said::start(&cluster, 0, "output-names", &["logs", "-f", &job.to_string()]);

@@ -137,7 +137,7 @@ enum Fault {
     Starter,
     /// Job killed by its number.
     Job,
-    /// Front end of the job told to end.
+    /// Front end of the job ordered to end.
     Terminated,
     /// Front end of the job killed.
     FrontEnd,

@@ -45,7 +45,7 @@ impl Lending {
         let folder = scratch.path().to_string_lossy().into_owned();
         let words = ["run", "-n", "1", &program, "ask", &service, &folder, calls, BETWEEN];
         let mut client = cluster.start(&words);
-        // The server sleeps until its worker is told to begin: the turn is the client's.
+        // The server sleeps until its worker is ordered to begin: the turn is the client's.
         client.await_line("lending: computes");
         let turns = Turns::of(&[&server, &client])?;
         begin.write_all(b"\n").expect("the pipe");

@@ -98,8 +98,8 @@ impl Said {
         }
     }
 
-    /// Checks that the rank was told of all the time in which, as the kernel says, it neither ran nor waited
-    /// for a core. A rank that is told to stand still and has no core to do it on waits for one.
+    /// Checks that the rank was notified of all the time in which, as the kernel says, it neither ran nor
+    /// waited for a core. A rank that is ordered to stand still and has no core to do it on waits for one.
     #[track_caller]
     fn assert_right(&self) {
         let Said { frozen_us, still_us, waited_us, wall_us, stolen_us, .. } = *self;

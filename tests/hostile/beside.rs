@@ -129,7 +129,7 @@ fn terminals_that_are_not_read_cost_others_nothing() {
     }
 }
 
-/// Submits, changes and kills its own jobs as fast as it is let, until it is told to stop.
+/// Submits, changes and kills its own jobs as fast as it is let, until it is ordered to stop.
 fn toss_queue(machine: &Machine, goes_on: &AtomicBool, asked: &AtomicU64) {
     let submit = machine.request(HOSTILE, &["submit", "-o", "none", "-n", "1", "sleep", "100"]);
     let requests = malformed::requests(machine, HOSTILE);

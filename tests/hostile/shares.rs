@@ -215,7 +215,7 @@ fn shares_are_nobodys_where_processes_of_others_are_hidden_and_the_log_says_so()
     }
 }
 
-/// Users are told of those with whom the scheduler shares the machine, and of nobody else.
+/// Users are notified of those with whom the scheduler shares the machine, and of nobody else.
 #[test]
 fn shares_in_ps_and_prices_are_those_of_the_scheduler() {
     let Some(users) = Users::new("hostile-sharers", 3) else { return };

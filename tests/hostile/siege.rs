@@ -216,7 +216,7 @@ struct Seen {
     locked_kib: u64,
 }
 
-/// Looks for targets, and for what the head holds.
+/// Looks for targets, and for what the controller holds.
 fn look(machine: &Machine, all: &Mutex<BTreeSet<Target>>, goes_on: &AtomicBool, seen: &Mutex<Seen>) {
     let daemon = machine.daemon(0);
     while goes_on.load(Ordering::Relaxed) {

@@ -110,7 +110,7 @@ fn starter_of(machine: &Machine) -> Option<u32> {
     })
 }
 
-/// The kernel need not take a rank. By version 1 the starter is told of the limit before, so it may have
+/// The kernel need not take a rank. By version 1 the starter is notified of the limit before, so it may have
 /// ended its ranks when it is killed, and have told of that.
 #[test]
 fn user_memory_limit_is_named_when_the_kernel_kills_the_starter() {

@@ -129,7 +129,7 @@ fn messages_survive_random_freezes_on_a_faulty_network() {
     survives(Network::Faulty, &scratch, &random, &[&seed(), ROUNDS], &said);
 }
 
-/// Frozen between a told receive, its message, and the end of it.
+/// Frozen between an advertised receive, its message, and the end of it.
 #[test]
 fn received_first_survives_random_freezes_on_a_faulty_network() {
     let scratch = Scratch::new("network-freezes-first");

@@ -10,7 +10,7 @@ const SOURCE: &str = "tests/network/programs/received_first.c";
 const EACH: u64 = 3;
 
 /// Counters of the job: messages that were written, their bytes, those that were announced, receives
-/// that were told.
+/// that were advertised.
 #[derive(Debug, PartialEq)]
 struct Counted {
     written: u64,

@@ -233,7 +233,7 @@ pub fn under_way() -> Result<(usize, usize), c_int> {
     with(|state| Ok(state.under_way()))
 }
 
-/// Starts a function at the rank at a place; never waits. Without an `answer` nobody is told when it has
+/// Starts a function at the rank at a place; never waits. Without an `answer` nobody is notified when it has
 /// ended. `flags` is a sum of [`QUICK`], [`PACKED`] and [`LONG`].
 ///
 /// # Errors
@@ -261,7 +261,7 @@ pub unsafe fn send(
     })
 }
 
-/// From now on another place is told of the answer, or nobody.
+/// From now on another place is notified of the answer, or nobody.
 ///
 /// # Errors
 /// [`INVALID`]: the call is not open.

@@ -207,7 +207,7 @@ pub(crate) enum Arrived {
     Taken { records: u32 },
     /// Brings nothing new: the sender has not heard.
     Duplicate,
-    /// A record before it is missing; `nack`: this is the first that the sender is told of it.
+    /// A record before it is missing; `nack`: this is the first report of it to the sender.
     Gap { nack: bool },
     /// No room for `nxt`; records before it may have been taken.
     Full { nack: bool },

@@ -2,7 +2,7 @@
 //! agent of `tutti-sched` and the freezers of the jobs here; on the controller with the scheduler too.
 //!
 //! ```text
-//! main loop --Command--> thread: [Head -> ] Agent -> freeze, thaw, look      thread <--datagrams--> threads of its neighbours in the tree
+//! main loop --Command--> thread: [Controller -> ] Agent -> freeze, thaw, look      thread <--datagrams--> threads of its neighbours in the tree
 //! ```
 //!
 //! The main loop tells it of nodes and jobs, and carries those of its words that datagrams do not

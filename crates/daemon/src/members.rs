@@ -2,8 +2,8 @@
 //!
 //! Only the controller changes the list; everybody else has a copy of some version of it. Node 0 is the
 //! controller. The tree is k-ary by number: the parent of node `n` is `(n - 1) / k`, or the nearest ancestor
-//! that is there. So a node that vanishes changes the parents of its children only, and nobody has to be told
-//! a tree: the list says it (SCore-D 1.2.2).
+//! that is there. So a node that vanishes changes the parents of its children only, and nobody has to be
+//! notified a tree: the list says it (SCore-D 1.2.2).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -110,7 +110,7 @@ enum ShellEvent {
     Neighbours(Box<neighbours::Census>, Option<tutti_sched::Window>),
     /// A starter has closed its wire, that with this number, or has said something that none says.
     StarterClosed(JobId, u64, Option<String>),
-    /// The starter of this wire has been told to kill its part long ago.
+    /// The starter of this wire has been ordered to kill its part long ago.
     Overdue(JobId, u64),
     /// The prolog of a part, that with this number, is over.
     Prepared(JobId, u64, Result<(), String>),
@@ -186,7 +186,7 @@ struct Shell {
     fetcher: Fetcher,
     /// Processes that lend their turns.
     lending: lending::Lending,
-    /// Ranks of which the switch thread is told when that is found, or at this time.
+    /// Ranks of which the switch thread is notified when that is found, or at this time.
     unsent: HashMap<JobId, (Box<gang::LocalRanks>, Instant)>,
     board: Option<board::Keeper>,
     meters: uses::Meters,

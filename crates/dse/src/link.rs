@@ -111,7 +111,7 @@ fn kernel_program() -> PathBuf {
     prefix.join("libexec/tutti/tutti-dse-kernel")
 }
 
-/// The kernel has been told to end, or has refused to begin: it is waited for.
+/// The kernel has been ordered to end, or has refused to begin: it is waited for.
 pub(crate) fn finish() {
     IS_APART.store(false, Relaxed);
     if let Some(mut link) = lock().take() {

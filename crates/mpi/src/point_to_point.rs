@@ -59,7 +59,7 @@ pub unsafe fn try_receive_small(
     if !call.engine().is_alone(from) {
         return None;
     }
-    // A receive that will be told is told soon.
+    // A receive that will be advertised is advertised soon.
     let hurry = call.rank().core_sharing.shares_core() || call.engine().would_advertise(from, capacity);
     let polls = if hurry { 1 } else { fast_path::POLLS };
     for _ in 0..polls {

@@ -94,7 +94,7 @@ pub struct Request {
     pub group: Option<Rc<Group>>,
     /// State that only some requests have.
     pub extra: Option<Box<Extra>>,
-    /// Number under which the receive was told to its sender; 0 when it was not.
+    /// Number under which the receive was advertised to its sender; 0 when it was not.
     pub rtr: u64,
     /// A receive whose sender receives much from us at the same time: one copy each beats two.
     pub mutual: bool,

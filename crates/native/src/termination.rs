@@ -1,5 +1,5 @@
-//! Global termination (SCore-D): a message-driven program is told that all its ranks wait and that nothing
-//! can wake them any more.
+//! Global termination (SCore-D): a message-driven program is notified that all its ranks wait and that
+//! nothing can wake them any more.
 //!
 //! A rank gives a function. When the job has terminated a thread of the library runs it, once, on each rank
 //! that has given one ([`tutti_shm::termination`]). What sleeps in this process looks again behind it, so the

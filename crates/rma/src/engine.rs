@@ -113,7 +113,7 @@ impl Engine {
         self.claims = Some(claims);
     }
 
-    /// Opens memory; its name is to be told to whoever may use it.
+    /// Opens memory; its name is to be sent to whoever may use it.
     pub fn open(&mut self, region: Region) -> Name {
         self.regions.open(region)
     }

@@ -2,7 +2,7 @@
 //!
 //! | operation | inside a node |
 //! |---|---|
-//! | remote write ([`Memory::write_to`], [`write()`]) | `process_vm_writev`: from our memory to an address that the other rank has told |
+//! | remote write ([`Memory::write_to`], [`write()`]) | `process_vm_writev`: from our memory to an address that the other rank has sent |
 //! | remote read ([`Memory::read_from`], [`read()`]) | `process_vm_readv` |
 //! | atomic changes of elements ([`accumulate::Target`]) | the processor's atomics, or loops with the gate closed |
 //! | typed data of a window ([`part::Part`]) | copies of mapped memory, or through the kernel; [`attached`]: where there is memory |

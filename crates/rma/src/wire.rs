@@ -15,7 +15,7 @@
 //! | LOCK | - | REPLY when it is locked | the lock of a window |
 //! | UNLOCK | - | - | gives it back, behind the operations before it |
 //! | COUNT | - | - | a step of post-start-complete-wait |
-//! | SETTLE | - | REPLY | whatever was refused before has been told |
+//! | SETTLE | - | REPLY | whatever was refused before has been reported |
 //! | OFFER | - | CLEAR | a long put: room is wanted for its data |
 //! | FETCH | the name of the room | a message of that name | a long get |
 //! | CLEAR | the name of the room | - | the data of what has its number may come |

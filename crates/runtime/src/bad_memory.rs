@@ -54,7 +54,7 @@ pub type Arguments = fn(call: &str, access: Option<Access>, to: &mut dyn Write) 
 static ARGUMENTS: [OnceLock<(&str, Arguments)>; 2] = [const { OnceLock::new() }; 2];
 /// Our number in the job, for the line.
 static RANK: AtomicUsize = AtomicUsize::new(0);
-/// The process whose faults are told of; 0: none.
+/// The process whose faults are reported; 0: none.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// A line has been said, or is being said.
 static IS_SAID: AtomicBool = AtomicBool::new(false);
@@ -74,7 +74,7 @@ pub fn set_arguments(prefix: &'static str, arguments: Arguments) {
     let _ = place.map(|place| place.set((prefix, arguments)));
 }
 
-/// From now on faults of this process's calls are told of.
+/// From now on faults of this process's calls are reported.
 pub(crate) fn install(rank: usize) {
     RANK.store(rank, Ordering::Relaxed);
     PROCESS.store(std::process::id(), Ordering::Release);

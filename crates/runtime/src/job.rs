@@ -48,11 +48,11 @@ pub struct Rings {
     pub joints_out: [Joint; 2],
     /// Messages from the peer that both copy: those that the peer opens, and those that this rank opens.
     pub joints_in: [Joint; 2],
-    /// The told receive of the peer that we serve last, and those of ours that it serves. Writers: this rank,
-    /// the peer.
+    /// The advertised receive of the peer that we serve last, and those of ours that it serves. Writers: this
+    /// rank, the peer.
     claims: [NonNull<AtomicU64>; 2],
-    /// Up to which number the peer has taken its told receives back, and we ours. Writers: the peer, this
-    /// rank.
+    /// Up to which number the peer has taken its advertised receives back, and we ours. Writers: the peer,
+    /// this rank.
     voids: [NonNull<AtomicU64>; 2],
     /// Eager bytes of ours that the peer's receives have taken. Writer: the peer.
     released_by_peer: NonNull<AtomicU64>,
@@ -74,9 +74,9 @@ impl Rings {
         unsafe { self.released_by_peer.as_ref() }.load(Ordering::Acquire)
     }
 
-    /// Says that the next message is for this told receive of the peer; returns up to which number the peer
-    /// has taken such receives back. Either the peer sees the claim in [`Rings::void`], or we see here that
-    /// it has taken the receive back.
+    /// Says that the next message is for this advertised receive of the peer; returns up to which number the
+    /// peer has taken such receives back. Either the peer sees the claim in [`Rings::void`], or we see here
+    /// that it has taken the receive back.
     pub fn claim(&self, receive: u64) -> u64 {
         // SAFETY: see the Send implementation.
         unsafe { self.claims[0].as_ref() }.store(receive, Ordering::Release);
@@ -84,13 +84,13 @@ impl Rings {
         self.void_by_peer()
     }
 
-    /// Up to which number the peer has taken its told receives back.
+    /// Up to which number the peer has taken its advertised receives back.
     pub fn void_by_peer(&self) -> u64 {
         // SAFETY: see the Send implementation.
         unsafe { self.voids[0].as_ref() }.load(Ordering::Acquire)
     }
 
-    /// Takes our told receives back up to this number; returns the one that the peer has claimed last.
+    /// Takes our advertised receives back up to this number; returns the one that the peer has claimed last.
     pub fn void(&self, upto: u64) -> u64 {
         // SAFETY: see the Send implementation.
         unsafe { self.voids[1].as_ref() }.store(upto, Ordering::Release);
@@ -118,7 +118,7 @@ impl Rings {
         doorbell::ring_if_sleeping(unsafe { self.endpoint.as_ref() });
     }
 
-    /// The same if it is owed that: it was told of room, and the caller's pass over the inbox ends.
+    /// The same if it is owed that: it was notified of room, and the caller's pass over the inbox ends.
     #[inline(always)]
     pub fn ring_if_owed(&mut self) {
         if self.inbox.take_owed_bell() {

@@ -7,7 +7,7 @@
 //! | the beginning of a head | form, or malformed |
 //! | a message that is shorter or longer than it says, or longer than any | length |
 //! | a part of no message | order |
-//! | an answer to what was not asked, a message to a receive that was not told | answer |
+//! | an answer to what was not asked, a message to a receive that was not advertised | answer |
 //! | credit for what was never sent | credit |
 //! | an operation that makes no sense | malformed |
 //! | a right one on memory of another generation | no region |
@@ -123,7 +123,7 @@ impl RecordForger {
             }
             _ => {
                 record.push(OPERATIONS.start + below(OPERATIONS.len() as u64) as u8);
-                // No region, and no number: the refusal is told, and ends nothing.
+                // No region, and no number: the refusal is reported, and ends nothing.
                 record.resize(1 + below(DATA_BYTES_MAX) as usize, 0xff);
                 if let Some(region) = record.get_mut(8) {
                     *region = 0xf0;

@@ -44,7 +44,7 @@ impl Wrong {
 
 static COUNTS: [AtomicU64; Wrong::ALL.len()] = [const { AtomicU64::new(0) }; Wrong::ALL.len()];
 
-/// A record of a rank is left out. The first one of this process is told to the user.
+/// A record of a rank is left out. The first one of this process is reported to the user.
 #[cold]
 pub fn count(from: usize, wrong: Wrong) {
     let is_first = Wrong::ALL.iter().all(|reason| counted(*reason) == 0);

@@ -444,7 +444,7 @@ impl NodeSwitch {
         self.may_exempt(job) && self.jobs.iter().any(comes)
     }
 
-    /// True if some job has been told to freeze and has not.
+    /// True if some job has been ordered to freeze and has not.
     #[must_use]
     pub fn is_freezing(&self) -> bool {
         self.jobs.iter().any(|local| local.freezing_since_ns().is_some() && !local.is_dying())

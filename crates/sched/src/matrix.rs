@@ -314,7 +314,7 @@ impl Matrix {
         self.moved_in
     }
 
-    /// The rows that the nodes are told of.
+    /// The rows that are sent to the nodes.
     pub(crate) fn plan(&self) -> Plan {
         Plan {
             version: self.version,

@@ -155,7 +155,7 @@ struct Member {
     sliced: bool,
     /// Whether it runs: its row has its turn.
     runs: bool,
-    /// Whether it has been told that others want the slots.
+    /// Whether it has been notified that others want the slots.
     contended: bool,
 }
 

@@ -12,7 +12,7 @@
 //! | invariant | when |
 //! |---|---|
 //! | a job is thawed only in its row, unless its node hears nothing of the controller | every thaw |
-//! | nobody is thawed beside a job that shares a slot, unless that one has been told to freeze before (strict: is frozen) | every thaw |
+//! | nobody is thawed beside a job that shares a slot, unless that one has been ordered to freeze before (strict: is frozen) | every thaw |
 //! | FROZEN of a job means that all its parts on nodes that count are frozen | whenever the controller takes it so |
 //! | strict: SAVE finds all parts frozen, RUN all restored | every save, every thaw |
 //! | no two jobs of a row share a slot | every plan |

@@ -21,7 +21,7 @@ pub(crate) struct Resident {
     pub(crate) fill: bool,
     /// Whether it takes part in the matrix: begun, not suspended, not left out.
     pub(crate) active: bool,
-    /// Whether it had other slots when it began, or may have had: the nodes are told with every plan.
+    /// Whether it had other slots when it began, or may have had: the nodes are notified with every plan.
     pub(crate) moved: bool,
     /// Job of which it is a step, which stands in the layout for both.
     pub(crate) within: Option<JobId>,

@@ -71,8 +71,8 @@ pub struct Head {
     pub number: u32,
     /// Bytes of the whole message.
     pub length: u64,
-    /// CTS and FAR_RTR: the name of the bulk message; about a told receive its number; else the eager bytes
-    /// that the sender of the record has released.
+    /// CTS and FAR_RTR: the name of the bulk message; about an advertised receive its number; else the eager
+    /// bytes that the sender of the record has released.
     pub word: u64,
     /// Signature of the data, while the program is being checked; 0 when nothing is known.
     pub signature: u64,

@@ -128,7 +128,7 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// The sender's end of a new, empty ring: nobody reads it before its place has been told.
+    /// The sender's end of a new, empty ring: nobody reads it before its place was sent.
     pub fn new(parts: Parts) -> Self {
         for word in [&parts.head().written, &parts.head().taken, &parts.head().called] {
             word.store(0, Relaxed);
@@ -270,7 +270,8 @@ impl Consumer {
         }
     }
 
-    /// Done with the record that was found, of so many words; the sender is told by [`Consumer::publish`].
+    /// Done with the record that was found, of so many words; the sender is notified by
+    /// [`Consumer::publish`].
     #[inline(always)]
     pub fn take(&mut self, words: usize) {
         self.taken += words as u64;

@@ -394,7 +394,7 @@ pub struct Report {
     pub kept: AtomicU64,
     /// Where in the segment's file its [`crate::directory`] lies; 0: it has opened no region yet.
     pub directory: AtomicU64,
-    /// Whether it wants to be told that the job has terminated.
+    /// Whether it wants to be notified that the job has terminated.
     pub termination: Termination,
     _line13: [u32; 6],
     /// Waits of the rank in its sleep.

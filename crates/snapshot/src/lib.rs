@@ -1,7 +1,7 @@
 //! A snapshot: the state of all channels of a job at one moment, at which all its ranks are frozen.
 //!
 //! ```text
-//! starter of each node: freeze -> view() -> told upwards ... all nodes have told -> thaw          (whoever asks: the head of the cluster)
+//! starter of each node: freeze -> view() -> sent upwards ... all nodes have sent -> thaw          (whoever asks: the controller of the cluster)
 //! Snapshot = the views of all nodes -> in_flight(), deadlock(), text(); or a file (file)
 //! ```
 //!

@@ -33,7 +33,7 @@ pub struct Stall {
     /// When the last one was had, or given up.
     judged_ms: u64,
     deadlock: Option<DeadlockNotice>,
-    /// Whether it is no deadlock: the job has terminated, and its ranks want to be told.
+    /// Whether it is no deadlock: the job has terminated, and its ranks want to be notified.
     has_terminated: bool,
 }
 

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 /// Bytes of all views of a job as JSON, at most: they travel in one message between daemons. What has no room
 /// is counted.
 pub const VIEWS_BYTES_MAX: usize = 48 << 20;
-/// Of a view for the search for deadlocks, which the head judges itself: beside so much, so much for each
-/// rank.
+/// Of a view for the search for deadlocks, which the controller judges itself: beside so much, so much for
+/// each rank.
 const SEARCH_BYTES: (u64, u64) = (1 << 20, 16 << 10);
 
 /// The state of all channels of a job.
@@ -135,7 +135,7 @@ pub enum Doing {
         /// A message of any rank may start a function of it ([`tutti_shm::observe::Signals`]).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         signals: bool,
-        /// Whether it is to be told when the job has terminated ([`tutti_shm::termination`]).
+        /// Whether it is to be notified when the job has terminated ([`tutti_shm::termination`]).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         armed: bool,
         /// Messages that it has and no receive has asked for.

@@ -52,7 +52,7 @@ pub struct Parts {
     pub silent: Silent,
     /// Where a child reports that it could not become the program; closed when all have.
     pub failures: Option<OwnedFd>,
-    /// Pids of ranks whose numbers have been given to others since the front end was told.
+    /// Pids of ranks whose numbers have been given to others since the front end was notified.
     pub gone: Vec<u32>,
     /// Ranks that other ranks have asked for, until all of them have become their programs.
     pub spawnings: Vec<Spawning>,

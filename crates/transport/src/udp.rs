@@ -115,7 +115,7 @@ pub struct Udp {
     hosts_of_peers: Vec<IpAddr>,
     /// Why the kernel has last refused a datagram that counts as lost, and whose it was.
     refusal: Option<(u32, i32)>,
-    /// Where the user is told of a path that has become narrower; once.
+    /// Where the user is warned of a path that has become narrower; once.
     remark: Option<fn(fmt::Arguments<'_>)>,
     sender: Sender,
     receiver: Receiver,

@@ -119,7 +119,7 @@ impl State {
         !has_calls && !self.meeting.is_under_way()
     }
 
-    /// Starts a function at the rank at a place; the number of the call, if `answer` is told of its end.
+    /// Starts a function at the rank at a place; the number of the call, if `answer` is notified of its end.
     pub(super) fn call(
         &mut self,
         to: c_int,
@@ -187,7 +187,7 @@ impl State {
         Ok(reply.map(|Asked { number, .. }| number))
     }
 
-    /// From now on another address is told of the end of a call, or nobody.
+    /// From now on another address is notified of the end of a call, or nobody.
     pub(super) fn redirect(&mut self, call: Number, to: Option<usize>) -> Result<(), c_int> {
         if self.open.redirect(call, to) { Ok(()) } else { Err(INVALID) }
     }

@@ -158,8 +158,8 @@ impl<M: FlowMemory> Endpoint<M> {
         }
     }
 
-    /// The state of the message in `slot` is to be told to its sender, and published before: once for many
-    /// fragments.
+    /// The state of the message in `slot` is to be reported to its sender, and published before: once for
+    /// many fragments.
     #[inline]
     pub(super) fn queue_bulk_ack(&mut self, slot: u16) {
         let place = &mut self.incoming[usize::from(slot)];

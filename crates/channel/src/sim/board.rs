@@ -17,7 +17,7 @@ pub(super) struct Bulk {
     pub id: BulkId,
     /// Bytes as the receiver has them: those that are not there are wrong.
     pub bytes: Vec<u8>,
-    /// The receiver has been told that it is complete.
+    /// The receiver has been notified that it is complete.
     pub received: bool,
     pub sent: bool,
     /// Accepted for certain, or something of it has come.

@@ -50,7 +50,7 @@ pub(super) struct Program {
     pub board: Rc<RefCell<Board>>,
     pub random: Random,
     pub refuse_permille: u32,
-    /// From whom a record was refused, and not told yet that there is room.
+    /// From whom a record was refused, and not notified yet that there is room.
     pub refused: Vec<bool>,
     /// Takes nothing from anybody.
     pub deaf: bool,

@@ -40,7 +40,7 @@ struct Taking {
     since_ms: u64,
     /// View of each node, as JSON.
     seen: Vec<Option<Vec<u8>>>,
-    /// All have looked, and were told to let their ranks go on.
+    /// All have looked, and were ordered to let their ranks go on.
     is_released: bool,
     /// Whether the ranks of each node stood still until then.
     whole: Vec<Option<bool>>,
@@ -59,7 +59,7 @@ pub struct StallJudge {
     taking: Option<Taking>,
     /// Number of the last snapshot.
     last_hold: u64,
-    /// The user was told of a deadlock that lasts, and how many lines were said.
+    /// The user was notified of a deadlock that lasts, and how many lines were said.
     is_told: bool,
     lines: usize,
 }

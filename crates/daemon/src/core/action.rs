@@ -48,7 +48,7 @@ pub enum Action {
     End(JobId),
     /// Give this command to the switch thread.
     Gang(Command),
-    /// The ranks of a job run here: the switch thread is told of them, and of the cgroups that the kernel
+    /// The ranks of a job run here: the switch thread is notified of them, and of the cgroups that the kernel
     /// says they are in.
     RanksStarted(JobId, Residents),
     /// The switch thread's neighbour, and whether it is the parent, is at the other end of this link.

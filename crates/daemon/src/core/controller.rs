@@ -2,7 +2,7 @@
 //! what is to be with them.
 //!
 //! ```text
-//! Waiting --placed--> Starting --all ready--> peers are told --all running--> Running <--> Suspended
+//! Waiting --placed--> Starting --all ready--> peers are notified --all running--> Running <--> Suspended
 //!     \___________________________\__________________________|____________/
 //!                  one part ends, a node is lost, a user kills
 //!                                  v

@@ -31,7 +31,7 @@ impl Gangs {
     }
 }
 
-/// The switch thread is told of the nodes.
+/// The switch thread is notified of the nodes.
 pub(super) fn forward_members(cx: Context<'_>) {
     let (Some(me), Some(members)) = (cx.local.me, &cx.local.members) else { return };
     // Numbers may have gaps: nodes that an earlier controller knew and that have not come back.

@@ -125,7 +125,7 @@ impl Links {
         self.missing.is_empty() && !self.dialling
     }
 
-    /// When somebody is to be told that we live, or has been silent for too long.
+    /// When somebody is to be notified that we live, or has been silent for too long.
     pub(super) fn due_ms(&self, alive_ms: u64, lost_ms: u64) -> Option<u64> {
         let due = |link: &Link| match link.role {
             Role::Unidentified => link.contact_ms + lost_ms,

@@ -127,7 +127,7 @@ pub(super) struct Origin {
     /// Jobs that run already and are to take part, and who waits for the answer; none: it has gone away.
     enrolling: BTreeMap<JobId, Option<ClientId>>,
     last_request: u64,
-    /// Whether nothing has been heard of the controller for so long that front ends were told.
+    /// Whether nothing has been heard of the controller for so long that front ends were notified.
     controller_gone: bool,
     /// Before the first piece of stdin of a job: larger than any of an earlier incarnation of this daemon.
     pieces: u64,

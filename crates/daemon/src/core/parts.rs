@@ -61,7 +61,7 @@ struct Part {
     run: Run,
     /// Told to end since the job has ended itself: filters of dead ranks write what they have.
     spares_filters: bool,
-    /// The snapshot for which it was told to stand still.
+    /// The snapshot for which it was ordered to stand still.
     sent_hold: Option<Hold>,
     /// Whether its mpiexec was told that its ranks wait for each other for ever.
     sent_stuck: bool,
@@ -267,8 +267,8 @@ impl Parts {
             let Some(part) = self.parts.get(&job).filter(|part| part.here || !part.alive) else {
                 continue;
             };
-            // A starter that came back before we had our number: the switch thread has not been told of its
-            // ranks.
+            // A starter that came back before we had our number: the switch thread has not been notified of
+            // its ranks.
             if part.alive && part.state.phase == Phase::Running {
                 self.forward_part(cx, job, true);
             }

@@ -100,7 +100,7 @@ struct Entry {
     changed: BTreeSet<NodeId>,
     /// Level that all nodes below had reached when something last went up.
     sent: Option<Level>,
-    /// The switch thread has been told of the job.
+    /// The switch thread has been notified of the job.
     announced: bool,
 }
 
@@ -373,7 +373,7 @@ impl Relay {
             return Vec::new();
         }
         let Some(members) = &cx.local.members else { return Vec::new() };
-        // A child may have come before the list that hangs others below it: it has not been told of their
+        // A child may have come before the list that hangs others below it: it has not been notified of their
         // jobs.
         let moved = std::mem::take(&mut self.moved);
         for &(link, child) in children {

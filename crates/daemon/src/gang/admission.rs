@@ -6,7 +6,7 @@
 //!  Submit (waits) ------------------> queue --room--> Placed (job, nodes) --> launches it there
 //!                                       '----------> Waits (job, why), each time that the reason is another
 //!  Begin: its ranks run everywhere --> it takes its turns; its slots go down the tree
-//!  Submit (runs already), Begin -----> its turn among those that wait is the first; nobody is told
+//!  Submit (runs already), Begin -----> its turn among those that wait is the first; nobody is notified
 //!  Over ----------------------------> its nodes and its memory are free
 //! ```
 //!
@@ -106,12 +106,12 @@ impl Admission {
         self.jobs.get(&job).is_some_and(|entry| entry.runs.is_some())
     }
 
-    /// Forgets a job of which nothing runs any more. The scheduler has been told.
+    /// Forgets a job of which nothing runs any more. The scheduler has been notified.
     pub(crate) fn end(&mut self, job: JobId) {
         self.changed |= self.jobs.remove(&job).is_some();
     }
 
-    /// A job that waited wants no nodes any more. The scheduler has been told. It may have placed the job
+    /// A job that waited wants no nodes any more. The scheduler has been notified. It may have placed the job
     /// before: that is said first.
     pub(crate) fn withdraw(&mut self, now_ns: u64, scheduler: &mut Scheduler, job: JobId) {
         self.take_placed(now_ns, scheduler);

@@ -47,7 +47,7 @@ const STACK_BYTES: usize = 256 << 10;
 /// Pages that the starters of a job have for the switch thread.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
-    /// How the job is told of its turns.
+    /// How the job is notified of its turns.
     pub(super) told: Vec<Told>,
     /// How jobs that share parallel slots and the arbiter tell each other.
     pub(super) shares: Option<Shares>,

@@ -50,7 +50,7 @@ pub(super) struct FileLocks {
     since_ns: Option<u64>,
     /// When to look again.
     poll_ns: u64,
-    /// Wait of which nobody has been told yet.
+    /// Wait of which nobody has been notified yet.
     unreported: Option<LockWait>,
 }
 

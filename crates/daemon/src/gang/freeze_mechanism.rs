@@ -64,7 +64,7 @@ pub(super) struct FreezeMechanism {
     user: u32,
     /// The kernel has not frozen it when it was told to.
     refused: Option<Errno>,
-    /// The same, until somebody is told.
+    /// The same, until somebody is notified.
     unreported: Option<FreezeFailure>,
 }
 
@@ -91,7 +91,7 @@ impl FreezeMechanism {
         }
     }
 
-    /// Whether the kernel does all of it by itself, and has not refused: who has been told to stand still
+    /// Whether the kernel does all of it by itself, and has not refused: who has been ordered to stand still
     /// runs no instruction of its own any more.
     pub(super) fn is_certain(&self) -> bool {
         self.method() == FreezeMethod::Cgroup && self.refused.is_none()
@@ -157,12 +157,12 @@ impl FreezeMechanism {
         with!(&self.freezers, iter, all => all.all(|one| one.is_asleep()))
     }
 
-    /// Whether one has been told to stand still and has not said that it does.
+    /// Whether one has been ordered to stand still and has not said that it does.
     pub(super) fn is_freezing(&self) -> bool {
         with!(&self.freezers, iter, all => all.any(|one| one.progress().is_requested()))
     }
 
-    /// Whether one has been told to stand still, and not to go on.
+    /// Whether one has been ordered to stand still, and not to go on.
     pub(super) fn is_held(&self) -> bool {
         with!(&self.freezers, iter, all => all.any(|one| one.progress().is_held()))
     }
@@ -180,7 +180,7 @@ impl FreezeMechanism {
         });
     }
 
-    /// When they were last told to stand still.
+    /// When they were last ordered to stand still.
     pub(super) fn requested_ns(&self) -> u64 {
         with!(&self.freezers, iter, all => {
             all.by_ref().map(|one| one.progress().requested_ns()).max().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Whether a job has been told to stand still, whether it does, and when somebody looks for that: the same
+//! Whether a job has been ordered to stand still, whether it does, and when somebody looks for that: the same
 //! for who is frozen by a cgroup (`freezer`) and who is stopped by signals (`stopper`).
 
 /// Between two looks, at most.
@@ -25,7 +25,8 @@ enum State {
 }
 
 impl FreezeProgress {
-    /// Notes that the job is told to stand still, and looked at after so long; then twice as long each time.
+    /// Notes that the job is ordered to stand still, and looked at after so long; then twice as long each
+    /// time.
     pub(super) fn request(&mut self, now_ns: u64, pause_ns: u64) {
         *self = FreezeProgress {
             state: State::Requested,
@@ -61,7 +62,7 @@ impl FreezeProgress {
         (self.pause_ns, self.poll_ns) = (pause_ns, now_ns + pause_ns);
     }
 
-    /// Whether the job has been told to stand still and not been seen to.
+    /// Whether the job has been ordered to stand still and not been seen to.
     pub(super) fn is_requested(&self) -> bool {
         self.state == State::Requested
     }
@@ -71,12 +72,12 @@ impl FreezeProgress {
         self.state == State::Confirmed
     }
 
-    /// Whether the job has been told to stand still, and not to go on.
+    /// Whether the job has been ordered to stand still, and not to go on.
     pub(super) fn is_held(&self) -> bool {
         self.state != State::Running
     }
 
-    /// Whether the job has been told to stand still, and nobody waits for it.
+    /// Whether the job has been ordered to stand still, and nobody waits for it.
     pub(super) fn is_deferred(&self) -> bool {
         self.defer
     }

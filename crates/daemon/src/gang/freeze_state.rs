@@ -31,7 +31,7 @@ pub(super) enum FreezeState {
         /// Rest of its own budget, if it slept before.
         before_ns: Option<u64>,
     },
-    /// Waits to be told to freeze: ranks end accesses of files that they have locked.
+    /// Waits to be ordered to freeze: ranks end accesses of files that they have locked.
     Unlocking,
     /// Told to freeze.
     Requested {

@@ -7,7 +7,7 @@
 //! [`REFILL_PART`] of the time, it is stopped after all, and gets its turn. So a server that waits for a
 //! question answers while another job has the cores.
 //!
-//! Ranks are told of each step with their job on the page that each of its starters has for that, by
+//! Ranks are notified of each step with their job on the page that each of its starters has for that, by
 //! the proxy of its user ([`super::proxy`]): that it goes on before it does, that it stands still as
 //! soon as can be.
 
@@ -81,7 +81,7 @@ impl JobFreezer {
         })
     }
 
-    /// Adopts the pages: the ranks are told of their turns from now on, and may have locks of files.
+    /// Adopts the pages: the ranks are notified of their turns from now on, and may have locks of files.
     pub(super) fn tell(&mut self, pages: Vec<Told>) {
         let now_ns = now_ns();
         self.file_locks.open(now_ns, &self.pages);
@@ -220,9 +220,9 @@ impl JobFreezer {
         self.file_locks.take_wait()
     }
 
-    /// Assumes that the job, which has just been told to freeze, does. `true`: nobody has to wait for more:
-    /// none of its ranks runs an instruction of its own. That it does stand still is looked for much later,
-    /// for those who keep the machines.
+    /// Assumes that the job, which has just been ordered to freeze, does. `true`: nobody has to wait for
+    /// more: none of its ranks runs an instruction of its own. That it does stand still is looked for much
+    /// later, for those who keep the machines.
     pub(super) fn try_assume(&mut self, now_ns: u64) -> bool {
         let is_enough = self.mechanism.is_certain();
         if is_enough {
@@ -321,17 +321,17 @@ impl JobFreezer {
         self.line.iter_mut().for_each(|line| line.publish_turn(generation, slice_end_ns, now_ns()));
     }
 
-    /// Whether the job has been told to freeze and has not said that it has.
+    /// Whether the job has been ordered to freeze and has not said that it has.
     pub(super) fn is_freezing(&self) -> bool {
         self.state == FreezeState::Unlocking || self.mechanism.is_freezing()
     }
 
-    /// Whether the job has been told to freeze, and not to go on.
+    /// Whether the job has been ordered to freeze, and not to go on.
     pub(super) fn is_held(&self) -> bool {
         self.mechanism.is_held()
     }
 
-    /// Latest end of the next step's wait for the job, if it has just been told to freeze.
+    /// Latest end of the next step's wait for the job, if it has just been ordered to freeze.
     pub(super) fn awaited_until_ns(&self, now_ns: u64) -> Option<u64> {
         if self.state == FreezeState::Unlocking {
             return None;
@@ -351,12 +351,12 @@ impl JobFreezer {
         if self.mechanism.is_deferred() { 0 } else { now_ns.saturating_sub(self.requested_ns()) }
     }
 
-    /// Whether the job has been told to freeze and not been looked at since, and somebody waits for it.
+    /// Whether the job has been ordered to freeze and not been looked at since, and somebody waits for it.
     pub(super) fn is_unchecked(&self) -> bool {
         self.state == FreezeState::Requested { is_unchecked: true }
     }
 
-    /// When it was last told to freeze.
+    /// When it was last ordered to freeze.
     pub(super) fn requested_ns(&self) -> u64 {
         self.mechanism.requested_ns()
     }

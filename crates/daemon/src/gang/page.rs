@@ -55,7 +55,7 @@ pub(crate) fn starters_of(ranks: &[u32], user: u32) -> Vec<u32> {
 /// Pages that a starter has for the switch thread.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Where its ranks are told of their turns.
+    /// Where its ranks are notified of their turns.
     pub(super) teller: Option<Teller>,
     /// Where its ranks say that they have locks of files.
     pub(super) file_locks: Option<HeaderPage>,

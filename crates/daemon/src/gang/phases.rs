@@ -36,7 +36,7 @@ pub(super) struct Shares {
 struct Shared {
     grants: Granted,
     bell: Bell,
-    /// Whether nobody has been told yet that the job overstays.
+    /// Whether nobody has been notified yet that the job overstays.
     unreported: bool,
 }
 

@@ -75,7 +75,7 @@ struct Place {
 /// Memory that a user has made. The proxy alone touches it.
 #[derive(Debug)]
 enum Page {
-    /// Where ranks are told of their turns, and where they say that they have locks of files.
+    /// Where ranks are notified of their turns, and where they say that they have locks of files.
     Turns(Copier, Option<HeaderPage>),
     /// Where jobs that share parallel slots are told what they have.
     Slots(Wanted, Mutex<Slots>),

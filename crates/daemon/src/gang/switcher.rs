@@ -70,7 +70,7 @@ impl Switcher {
         let (preferred, asked) = channel();
         let thread = std::thread::Builder::new().name("switch".into()).spawn(move || {
             switch_thread.run(&preferred);
-            // It has been told to let all jobs go on, and ends when it has.
+            // It has been ordered to let all jobs go on, and ends when it has.
             drop(switch_thread);
             let _ = worker_thread.join();
         })?;

@@ -50,7 +50,7 @@ pub struct Order {
     pub renewed: Vec<Renewed>,
     /// The job is over everywhere: forget it.
     pub forget: bool,
-    /// The job had terminated as of the hold of this number: its ranks are told.
+    /// The job had terminated as of the hold of this number: its ranks are notified.
     #[serde(default)]
     pub(crate) terminated_hold: Option<u64>,
     /// Values that were changed since its submission, for a controller that takes it over.
@@ -275,7 +275,7 @@ pub struct End {
 pub enum Run {
     /// Runs.
     Go,
-    /// Stands still until it is told to go on.
+    /// Stands still until it is ordered to go on.
     Stop,
     /// Is killed.
     Kill,

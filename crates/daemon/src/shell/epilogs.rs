@@ -106,7 +106,7 @@ impl Owed {
         Folder::open(&parts.with_extension("epilogs")).map(Owed)
     }
 
-    /// Keeps a part, before its starter is told of its job.
+    /// Keeps a part, before its starter is notified of its job.
     pub(super) fn put(&self, job: JobId, owing: &Owing) {
         // The folder has said what is wrong; the daemon that goes on knows the part all the same.
         let _ = self.0.put(job, owing);

@@ -2,7 +2,7 @@
 //! something for good, or a second, and the loop waits for nobody.
 //!
 //! ```text
-//! put    -> written -> in force -> on the disk -> done: the user is told     (in the order of puts)
+//! put    -> written -> in force -> on the disk -> done: the user is notified     (in the order of puts)
 //! remove -> what is not in force never is; what is loses it, before remove returns
 //! ```
 //!
@@ -11,8 +11,8 @@
 //! others of the same file wait for the file alone, and not for its name too.
 //!
 //! So an order that leaves behind a `remove` never meets the file of its job again. What happens if it stops
-//! right here: the record of a job is there as a whole or not at all, and nobody has been told of one that is
-//! not.
+//! right here: the record of a job is there as a whole or not at all, and nobody has been notified of one
+//! that is not.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
@@ -125,7 +125,7 @@ impl Filing {
 }
 
 impl Drop for Filing {
-    /// Ends the thread; what is being written is not waited for: nobody has been told of it.
+    /// Ends the thread; what is being written is not waited for: nobody has been notified of it.
     fn drop(&mut self) {
         let mut stack = self.0.stack();
         stack.over = true;
@@ -248,7 +248,7 @@ impl Desk {
     }
 
     /// A job that no front end awaits is there after a power cut too: it is on the disk, with the name of its
-    /// file, before anybody is told.
+    /// file, before anybody is notified.
     fn try_write(
         &self,
         group: &mut Vec<Put>,

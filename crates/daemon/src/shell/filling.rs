@@ -58,9 +58,9 @@ pub(super) struct FillTrials {
 /// Change that is to be passed on.
 #[derive(Debug)]
 pub(super) enum Filled {
-    /// The switch thread is told.
+    /// The switch thread is notified.
     MayFill(JobId, bool),
-    /// The controller and the log are told.
+    /// The controller and the log are notified.
     PutOut(JobId, Option<PutOut>),
 }
 

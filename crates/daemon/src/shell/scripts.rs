@@ -163,7 +163,7 @@ impl Shell {
         Some(self.begin_epilog(buried))
     }
 
-    /// An epilog is over. If it has failed the core is told; another one of the same account may begin.
+    /// An epilog is over. If it has failed the core is notified; another one of the same account may begin.
     pub(super) fn handle_epilog_over(&mut self, account: u32, failure: Option<String>) -> Option<Event> {
         if let Some(buried) = self.epilogs.end(account) {
             let gone = self.begin_epilog(buried);

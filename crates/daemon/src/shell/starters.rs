@@ -87,7 +87,7 @@ impl Shell {
         }
     }
 
-    /// Bounds the time of a starter that has been told to kill its part.
+    /// Bounds the time of a starter that has been ordered to kill its part.
     pub(super) fn kill_later(&self, job: JobId, starter: &Starter) {
         let Some((wire, time)) = starter.time_to_kill() else { return };
         let shell_events = self.shell_events.clone();

@@ -354,8 +354,8 @@ impl Engine {
         }
     }
 
-    /// The message goes through the bulk ring, from its first byte. An announced one's sender is told, if it
-    /// does not know.
+    /// The message goes through the bulk ring, from its first byte. An announced one's sender is notified, if
+    /// it does not know.
     fn stream_instead(&mut self, peer: usize, lane: Lane) {
         let copy = self.take_first(peer, lane);
         if lane.is_out() {

@@ -22,7 +22,7 @@ pub struct Counters {
     pub written_bytes: u64,
     /// Messages received that no receive was posted for: the paper's crossing list.
     pub unexpected: u64,
-    /// Receives told to their senders (send-requests).
+    /// Receives advertised to their senders (send-requests).
     pub rtr: u64,
     /// Advertised receives of others that a message of ours had crossed.
     pub stale: u64,

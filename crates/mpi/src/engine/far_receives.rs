@@ -1,15 +1,15 @@
-//! Knowledge of two ranks of different nodes about each other's receives: those that are told ([`Offers`]),
-//! and for each pair the numbers of the race rule ([`FarWrites`]). What is done with it stands in
-//! [`super::far_write`].
+//! Knowledge of two ranks of different nodes about each other's receives: those that are advertised
+//! ([`Offers`]), and for each pair the numbers of the race rule ([`FarWrites`]). What is done with it stands
+//! in [`super::far_write`].
 
 use tutti_runtime::wrong::Wrong;
 
 use super::rtr::{AdvertisedReceive, Arrived, RtrReceiver, RtrSender};
 
-/// Receives that are told and have no message yet, over all senders: each holds a place among the bulk
+/// Receives that are advertised and have no message yet, over all senders: each holds a place among the bulk
 /// messages of this process.
 const OFFERS_MAX: usize = 64;
-/// Tags of bulk messages into told receives have it; the rest is the number of the offer.
+/// Tags of bulk messages into advertised receives have it; the rest is the number of the offer.
 pub(super) const OFFERED: u64 = 1 << 40;
 /// Knowledge that two ranks of different nodes have of each other's receives.
 #[derive(Debug)]
@@ -18,21 +18,21 @@ pub(super) struct FarWrites {
     pub requests: RtrSender,
     /// Messages sent to it.
     pub sent: u64,
-    /// The last receive that it has told.
+    /// The last receive that it has advertised.
     pub heard: u64,
-    /// Receives told to it.
+    /// Receives advertised to it.
     pub told: RtrReceiver,
     /// Messages taken from it.
     pub taken: u64,
     /// RTR_VOID without an answer.
     pub voids: u32,
     /// Context and tag of a message that the peer announced although its receive is not large and came first:
-    /// receives that such a message matches are told, too, until one comes eagerly.
+    /// receives that such a message matches are advertised, too, until one comes eagerly.
     pub small: Option<(u32, i32)>,
 }
 
 impl Default for FarWrites {
-    /// State of a pair before anything is sent or told.
+    /// State of a pair before anything is sent or advertised.
     fn default() -> Self {
         FarWrites {
             requests: RtrSender::lasting(),
@@ -47,7 +47,7 @@ impl Default for FarWrites {
 }
 
 impl FarWrites {
-    /// Whether the peer has ever told a receive.
+    /// Whether the peer has ever advertised a receive.
     pub(super) fn is_advertised(&self) -> bool {
         self.heard > 0
     }
@@ -76,14 +76,14 @@ impl FarWrites {
         self.taken += 1;
     }
 
-    /// A receive that was just posted may be told, as the next one.
+    /// A receive that was just posted may be advertised, as the next one.
     pub(super) fn tell(&mut self, first_pending: Option<u64>) -> [u64; 3] {
         let number = self.told.upcoming();
         self.told.add(number);
         [number, first_pending.unwrap_or(number), self.taken]
     }
 
-    /// A receive of the peer is told.
+    /// A receive of the peer is advertised.
     pub(super) fn hear(
         &mut self,
         mut receive: AdvertisedReceive,
@@ -104,13 +104,13 @@ impl FarWrites {
     }
 }
 
-/// A receive that is told, until its message is there or it is withdrawn.
+/// A receive that is advertised, until its message is there or it is withdrawn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     /// In the tag of its bulk message.
     pub id: u64,
     pub from: usize,
-    /// Number under which it was told.
+    /// Number under which it was advertised.
     pub number: u64,
     pub request: u32,
     /// Of its room.
@@ -123,7 +123,7 @@ pub(super) struct Offer {
     pub cancelled: bool,
 }
 
-/// The receives that are told.
+/// The receives that are advertised.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
     pub list: Vec<Offer>,
@@ -142,7 +142,7 @@ impl Offers {
         self.list.len() < OFFERS_MAX
     }
 
-    /// The request that a bulk message goes to by its tag; none: it was told, and is not any more.
+    /// The request that a bulk message goes to by its tag; none: it was advertised, and is not any more.
     #[inline]
     pub(super) fn receive_of(&self, tag: u64) -> Option<u32> {
         if tag & OFFERED == 0 {
@@ -183,7 +183,7 @@ impl Offers {
         false
     }
 
-    /// A receive gets no message by the room that it was told with.
+    /// A receive gets no message by the room that it was advertised with.
     pub(super) fn close(&mut self, at: usize) {
         let offer = self.list.swap_remove(at);
         self.void.push(offer.name);

@@ -1,5 +1,5 @@
-//! The write protocol between nodes: receives are told to their senders, and messages leave with the call,
-//! straight into place. The race rule is that of a node ([`super::rtr`]).
+//! The write protocol between nodes: receives are advertised to their senders, and messages leave with the
+//! call, straight into place. The race rule is that of a node ([`super::rtr`]).
 //!
 //! ```text
 //! receiver                                        sender
@@ -17,8 +17,8 @@
 //! was sent before stands before that in the stream. Fragments may come before their FAR_WRITE, since the
 //! room is there; the receive is done when both are.
 //!
-//! Large receives are told, and small ones like one to which a message was announced although it came first:
-//! what need not be announced leaves with its call anyway, and is cheaper so.
+//! Large receives are advertised, and small ones like one to which a message was announced although it came
+//! first: what need not be announced leaves with its call anyway, and is cheaper so.
 //!
 //! A receive that another message takes (one that need not be announced, one that crossed) has its room taken
 //! back. The sender knows: a message takes the first request that it matches, written or not.
@@ -40,13 +40,13 @@ use tutti_datatype::SignatureWord;
 const RTR_BYTES: usize = 24;
 
 impl Engine {
-    /// Whether receives that are not large are told to some rank of another node.
+    /// Whether receives that are not large are advertised to some rank of another node.
     #[inline(always)]
     pub(super) fn tells_small(&self) -> bool {
         self.remote.as_deref().is_some_and(|remote| remote.state.offers.tells_small)
     }
 
-    /// Whether a receive of so many bytes from a rank of another node would be told to it.
+    /// Whether a receive of so many bytes from a rank of another node would be advertised to it.
     pub(super) fn may_advertise_far(&self, from: usize, bytes: usize) -> bool {
         // A receive of a communicator with guests may fail where it stands; its sender does not know.
         if bytes == 0 || bytes as u64 > BULK_BYTES_MAX || self.may_have_guests() {
@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// Withdraws a receive that was told and has no message, when its sender agrees.
+    /// Withdraws a receive that was advertised and has no message, when its sender agrees.
     #[cold]
     pub(super) fn cancel_advertised_far(&mut self, index: u32) {
         let request = self.requests.get(index);
@@ -101,7 +101,7 @@ impl Engine {
 }
 
 impl State {
-    /// Whether one more receive may be told to a rank.
+    /// Whether one more receive may be advertised to a rank.
     fn may_tell(&self, from: usize, bytes: usize) -> bool {
         let peer = &self.peers[from];
         let is_worth_it = bytes > REMOTE_WRITE_BYTES_MIN || peer.far.small.is_some();
@@ -194,7 +194,7 @@ impl RemoteClient<'_> {
         }
     }
 
-    /// A receive that was told gets no message any more.
+    /// A receive that was advertised gets no message any more.
     fn withdraw(&mut self, from: usize, number: u64) {
         let offers = &mut self.state.offers;
         let Some(at) = offers.position(from, number).filter(|at| !offers.list[*at].written) else { return };
@@ -210,7 +210,7 @@ impl RemoteClient<'_> {
 
     /// Applies a record of the write protocol, or nothing of one that is wrong.
     pub(super) fn take_of_far_write(&mut self, from: usize, head: &Head, data: &[u8]) -> Result<(), Wrong> {
-        // Guests tell nothing, and are told nothing.
+        // Guests advertise nothing, and nothing is advertised to them.
         if self.state.peers[from].job != 0 {
             return Err(Wrong::Kind);
         }
@@ -302,9 +302,9 @@ impl RemoteClient<'_> {
         Ok(())
     }
 
-    /// Starts a message that is written to a receive that its receiver has told; `None`: it matches none.
-    /// Else what is left of it. What fits into a record goes with it; of what is longer than its receive, as
-    /// much as there is room for.
+    /// Starts a message that is written to a receive that its receiver has advertised; `None`: it matches
+    /// none. Else what is left of it. What fits into a record goes with it; of what is longer than its
+    /// receive, as much as there is room for.
     pub(super) fn launch_written(
         &mut self,
         to: usize,

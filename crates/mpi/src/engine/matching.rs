@@ -36,7 +36,7 @@ pub struct Found {
     pub bytes: usize,
 }
 
-/// Pending receives that are looked at before another one is told; with more before it, it is not.
+/// Pending receives that are looked at before another one is advertised; with more before it, it is not.
 const EARLIER_MAX: usize = 128;
 
 /// A queue's requests in order.
@@ -345,9 +345,9 @@ impl Matching {
         }
     }
 
-    /// Whether the receive that was posted last may be told to its sender: not if an earlier one that the
-    /// sender does not know of could take the same message. Gives the number of the first pending receive
-    /// that was told to this sender.
+    /// Whether the receive that was posted last may be advertised to its sender: not if an earlier one that
+    /// the sender does not know of could take the same message. Gives the number of the first pending receive
+    /// that was advertised to this sender.
     pub(super) fn may_advertise(
         &self,
         requests: &Slab<Request>,

@@ -12,7 +12,7 @@ pub const LOCAL_EAGER_BYTES_MAX: usize = 16 << 10;
 /// Messages to ranks of other nodes are sent without asking up to this many bytes: asking costs a round trip,
 /// some 20 us.
 pub const REMOTE_EAGER_BYTES_MAX: usize = 64 << 10;
-/// A longer receive is told to its sender on another node whatever was sent before.
+/// A longer receive is advertised to its sender on another node whatever was sent before.
 pub const REMOTE_WRITE_BYTES_MIN: usize = REMOTE_EAGER_BYTES_MAX;
 /// Eager bytes that one sender may have waiting at one receiver.
 pub const EAGER_CREDIT_BYTES: u64 = 256 << 10;

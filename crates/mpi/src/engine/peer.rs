@@ -123,7 +123,7 @@ impl Peers {
     }
 }
 
-/// The first use of a peer: it is told, before anything is sent.
+/// The first use of a peer: it is notified, before anything is sent.
 #[cold]
 fn meet(job: &Job, met: &RefCell<Vec<usize>>, rank: usize) -> Box<Peer> {
     if rank != job.rank() {
@@ -184,9 +184,9 @@ pub(super) struct Peer {
     pub broken_out: [bool; 2],
     /// See `broken_out`.
     pub broken_in: [bool; 2],
-    /// Receives that the peer has told to us.
+    /// Receives that the peer has advertised to us.
     pub rtr: RtrSender,
-    /// Receives that we have told to the peer.
+    /// Receives that we have advertised to the peer.
     pub advertising: RtrReceiver,
     next_written: u32,
     next_message: u32,
@@ -195,7 +195,7 @@ pub(super) struct Peer {
     /// Up to where `eager_sent` may go, as far as is known.
     eager_sent_max: u64,
     eager_released: u64,
-    /// From where on `eager_released` is told to the peer.
+    /// From where on `eager_released` is sent to the peer.
     eager_told_from: u64,
 }
 

@@ -229,7 +229,7 @@ fn matching_prefers_earlier_receives() {
     assert!(places[0] == first && places[1] == second);
 }
 
-/// A sends a large message before it looks at what B has told.
+/// A sends a large message before it looks at what B has advertised.
 fn send_rts_blindly(world: &mut World, data: &[u8]) -> u32 {
     let buffer = Buffer::contiguous(data.as_ptr().cast_mut(), data.len());
     let mut request = Request::new(RequestKind::Send, buffer, CONTEXT, B as i32, 1);

@@ -28,7 +28,7 @@ fn record(head: Head, data: &[u8]) -> Vec<u8> {
     [&head.encode()[..HEAD_BYTES], data].concat()
 }
 
-/// Bytes behind the head of a receive that is told.
+/// Bytes behind the head of a receive that is advertised.
 fn body_of_rtr(number: u64, pending_from: u64, seen: u64) -> Vec<u8> {
     [number, pending_from, seen].map(u64::to_le_bytes).concat()
 }
@@ -169,7 +169,7 @@ fn records_of_a_write_that_does_not_fit_its_receive_are_refused() {
     take(&mut engine, &record(head, &[]));
     assert_eq!(refused(Wrong::Length, || take(&mut engine, &record(head, &[]))), 1, "it is written already");
     assert!(!engine.requests.get(receives[0]).done, "its bytes have not come");
-    // More is told than any right receiver tells.
+    // More is advertised than any right receiver advertises.
     let told = |number| record(Head { kind: FAR_RTR, ..head }, &body_of_rtr(number, 1, 0));
     (1..=64).for_each(|number| take(&mut engine, &told(number)));
     assert_eq!(refused(Wrong::Order, || take(&mut engine, &told(65))), 1);

@@ -37,7 +37,7 @@ pub(super) struct State {
     /// First contexts of communicators for the processes of another launch, by what they are here and by
     /// the job. Empty without guests.
     pub contexts: HashMap<(u32, u64), u32>,
-    /// Receives that are told to their senders.
+    /// Receives that are advertised to their senders.
     pub offers: Offers,
     /// Partitions that are held back ([`super::far_pieces`]).
     gathered: Gathered,
@@ -95,7 +95,7 @@ impl Outlet for Guests {
         Ok(Guests::accept_bulk(self, from, bytes, tag))
     }
 
-    // Guests are told nothing.
+    // Nothing is advertised to guests.
     fn offer_bulk(&mut self, _from: usize, _bytes: usize, _tag: u64) -> Result<u64, BulkError> {
         Err(BulkError::Full)
     }
@@ -286,7 +286,7 @@ impl Peer {
         after <= self.eager_known_released + EAGER_CREDIT_BYTES
     }
 
-    /// Whether a message is sent when its receiver has asked for it, unless its receive was told.
+    /// Whether a message is sent when its receiver has asked for it, unless its receive was advertised.
     pub(super) fn asks(&self, bytes: usize, mode: Mode) -> bool {
         mode == Mode::Synchronous || bytes > REMOTE_EAGER_BYTES_MAX || !self.has_credit(bytes)
     }

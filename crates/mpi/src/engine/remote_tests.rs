@@ -216,7 +216,7 @@ fn remote_write_goes_to_the_receive_that_came_first() {
             for (round, bytes) in WRITTEN.into_iter().enumerate() {
                 let data = data(round, bytes);
                 meet(&meeting, round as u32 + 1, engine);
-                // The receive is told by a datagram that is on its way.
+                // The receive is advertised by a datagram that is on its way.
                 while engine.requests_advertised(1) == 0 {
                     engine.progress(None);
                 }
@@ -324,7 +324,7 @@ fn remote_write_has_synchronous_messages_of_every_size() {
                 let request = send(engine, 1, 5, &data, Mode::Synchronous);
                 assert!(bytes > 1000 || round == 0 || request.is_none(), "{bytes} B wait for an answer");
                 finish(engine, request);
-                // Others between them are not told, and change nothing.
+                // Others between them are not advertised, and change nothing.
                 let request = send(engine, 1, 6, &[7; 40], Mode::Standard);
                 finish(engine, request);
             }

@@ -1,5 +1,5 @@
-//! The write protocol inside a node: receives are told to their senders, and messages written to them. The
-//! rule stands in [`super::rtr`].
+//! The write protocol inside a node: receives are advertised to their senders, and messages written to them.
+//! The rule stands in [`super::rtr`].
 //!
 //! ```text
 //! receiver                                    sender
@@ -8,10 +8,10 @@
 //! takes WRITE: it must match that receive <-  or the data follow through the bulk ring
 //! ```
 //!
-//! To cancel an advertised receive the receiver takes back all that it has told to this sender (`void`), then
-//! looks what the sender claims: of the two words, each written by one side and followed by a fence, at least
-//! one is seen. A sender that sees the receive taken back sends in the ordinary way; a receiver that
-//! sees it claimed lets it go on.
+//! To cancel an advertised receive the receiver takes back all that it has advertised to this sender
+//! (`void`), then looks what the sender claims: of the two words, each written by one side and followed by a
+//! fence, at least one is seen. A sender that sees the receive taken back sends in the ordinary way; a
+//! receiver that sees it claimed lets it go on.
 
 use tutti_datatype::SignatureWord;
 use tutti_rma::copy::{Copy, Cut, Side};
@@ -35,7 +35,7 @@ const PREFERS_RING: u8 = 1;
 const TURNS: usize = tutti_shm::envelope_ring::LINES_MAX / ENVELOPES_PER_TURN + 1;
 
 impl Engine {
-    /// Whether a receive of so many bytes from a rank would be told to it.
+    /// Whether a receive of so many bytes from a rank would be advertised to it.
     #[inline(always)]
     pub fn would_advertise(&self, from: usize, capacity: usize) -> bool {
         (capacity > LOCAL_EAGER_BYTES_MAX || self.tells_small())
@@ -133,7 +133,7 @@ impl Engine {
         }
     }
 
-    /// A receive of the peer is told to us.
+    /// A receive of the peer is advertised to us.
     pub(super) fn take_rtr(&mut self, from: usize, envelope: &Envelope, arguments: [u64; 5]) {
         let [number, pending_from, address, seen, _] = arguments;
         let receive = AdvertisedReceive {
@@ -244,8 +244,8 @@ impl Engine {
         self.add_copy(from, Lane::WrittenIn, copy);
     }
 
-    /// Whether a receive that was told, and is not matched, can be withdrawn: not if its message is on the
-    /// way.
+    /// Whether a receive that was advertised, and is not matched, can be withdrawn: not if its message is on
+    /// the way.
     #[cold]
     pub(super) fn take_back(&mut self, index: u32) -> bool {
         let request = self.requests.get(index);

@@ -6,9 +6,9 @@
 //!
 //! - Every message has an envelope in the pair's ring, in send order, written ones too; only the receiver
 //!   matches, in that order.
-//! - A receive is told only if no earlier receive that is pending and not told could take the same message
-//!   ([`overlap`]). So what the receiver will match a message with is the first of the told ones, or
-//!   something later.
+//! - A receive is advertised only if no earlier receive that is pending and not advertised could take the
+//!   same message ([`overlap`]). So what the receiver will match a message with is the first of the
+//!   advertised ones, or something later.
 //! - A request carries `seen`: how far the receiver had read the sender's ring. The sender replays its later
 //!   envelopes against it: the first that matches and is not assigned yet has taken the request, if it
 //!   crossed it on the way. Such a request is stale; the message arrives in the ordinary way, once.
@@ -83,7 +83,7 @@ pub(super) struct RtrSender {
 }
 
 impl Default for RtrSender {
-    /// State before anything is sent or told.
+    /// State before anything is sent or advertised.
     fn default() -> Self {
         RtrSender {
             requests: VecDeque::new(),
@@ -143,7 +143,7 @@ impl RtrSender {
         self.requests.retain(|request| request.number != number);
     }
 
-    /// Whether [`RtrSender::record`] must be told of the envelopes that are sent.
+    /// Whether [`RtrSender::record`] must see the envelopes that are sent.
     #[inline(always)]
     pub(super) fn remembers(&self) -> bool {
         self.remembers
@@ -227,10 +227,10 @@ impl AdvertisedReceive {
     }
 }
 
-/// Receives that may be told to one sender and not matched yet, at most.
+/// Receives that may be advertised to one sender and not matched yet, at most.
 const TOLD_MAX: u32 = 64;
 
-/// Knowledge of a receiver about the receives that it has told to one sender.
+/// Knowledge of a receiver about the receives that it has advertised to one sender.
 #[derive(Debug, Default)]
 pub(super) struct RtrReceiver {
     last: u64,
@@ -238,7 +238,7 @@ pub(super) struct RtrReceiver {
     pending: u32,
     /// An advertised receive got a message that was too small to be written: telling waits for a large one.
     disappointed: bool,
-    /// Large messages for which receives are not told.
+    /// Large messages for which receives are not advertised.
     crossing: u8,
 }
 
@@ -246,7 +246,7 @@ pub(super) struct RtrReceiver {
 const CROSSINGS: u8 = 8;
 
 impl RtrReceiver {
-    /// Whether another receive may be told.
+    /// Whether another receive may be advertised.
     pub(super) fn has_room(&self) -> bool {
         self.pending < TOLD_MAX && !self.disappointed
     }
@@ -267,18 +267,18 @@ impl RtrReceiver {
         self.last + 1
     }
 
-    /// A receive was told under this number.
+    /// A receive was advertised under this number.
     pub(super) fn add(&mut self, number: u64) {
         (self.last, self.pending) = (number, self.pending + 1);
     }
 
-    /// Whether a receive with this number (0: never told) is known to the sender.
+    /// Whether a receive with this number (0: never advertised) is known to the sender.
     pub(super) fn is_advertised(&self, number: u64) -> bool {
         number > self.void_upto
     }
 
-    /// A receive that was told under this number has got its message; `large` if one that is worth to be
-    /// written.
+    /// A receive that was advertised under this number has got its message; `large` if one that is worth to
+    /// be written.
     pub(super) fn matched(&mut self, number: u64, large: bool) {
         if self.is_advertised(number) {
             self.pending -= 1;
@@ -286,17 +286,17 @@ impl RtrReceiver {
         self.disappointed = !large;
     }
 
-    /// A told receive is withdrawn, and its sender knows.
+    /// An advertised receive is withdrawn, and its sender knows.
     pub(super) fn withdrawn(&mut self) {
         self.pending -= 1;
     }
 
-    /// A large message has come to a receive that was not told.
+    /// A large message has come to a receive that was not advertised.
     pub(super) fn encourage(&mut self) {
         self.disappointed = false;
     }
 
-    /// Takes back all that was told, and returns the number up to which that is.
+    /// Takes back all that was advertised, and returns the number up to which that is.
     pub(super) fn void_all(&mut self) -> u64 {
         (self.void_upto, self.pending) = (self.last, 0);
         self.last

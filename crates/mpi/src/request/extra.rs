@@ -32,7 +32,7 @@ pub enum Extra {
     Partitioned(Partitioned),
     /// An operation on the memory of a rank of another node.
     Remote(RemoteOperation),
-    /// A collective operation that has failed: what the user is told.
+    /// A collective operation that has failed: what the user gets.
     Failed(Box<str>),
 }
 
@@ -85,7 +85,7 @@ pub struct RemoteOperation {
 }
 
 impl RemoteOperation {
-    /// Error of the operation, as the user is told.
+    /// Error of the operation, as the user gets it.
     pub(crate) fn error(&self) -> Option<Error> {
         self.done.refusal().map(|refusal| refused(refusal, self.rank))
     }

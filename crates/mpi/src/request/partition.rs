@@ -56,7 +56,7 @@ pub struct Partitioned {
 pub(crate) enum Side {
     /// The number of its first partition, and those that the user has declared ready.
     Sender { first: u32, ready: PartitionSet },
-    /// Introduction by the sender, once it has told it.
+    /// Introduction by the sender, once it has sent it.
     Receiver(Option<Introduction>),
 }
 

@@ -5,7 +5,7 @@
 //! reader of this release <-- joined -------------'   an earlier one reads the line, and knows no reason
 //! ```
 //!
-//! Between daemons the number stands behind the answer; in a frame it is the number of the head. It is 0 in
+//! Between daemons the number stands behind the answer; in a frame it is the number of the header. It is 0 in
 //! all other answers, and one that a later release has added is no reason here.
 
 use serde::{Deserialize, Serialize};

@@ -17,7 +17,7 @@ pub(super) struct Place {
     is_void: bool,
 }
 
-/// A place in the queue of a lock here, as an onlooker is told of it.
+/// A place in the queue of a lock here, as an onlooker is notified of it.
 #[derive(Debug)]
 pub struct Queued<'a> {
     /// The memory that is locked.

@@ -79,7 +79,7 @@ impl Watch {
         self.control(libc::EPOLL_CTL_ADD, socket, number)
     }
 
-    /// From now on another number is told of a socket.
+    /// From now on another number is notified of a socket.
     pub(super) fn change(&self, socket: &OwnedFd, number: u64) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, socket, number)
     }

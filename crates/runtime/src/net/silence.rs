@@ -1,9 +1,9 @@
 //! Silence of all other nodes: a firewall that drops packets tells nobody.
 
-/// Silence after which the user is told, ns.
+/// Silence after which the user is warned, ns.
 pub(super) const SILENCE_NS: u64 = 5_000_000_000;
 
-/// Silence of one rank after which the user is told, ns: a rank may be away from MPI for a while.
+/// Silence of one rank after which the user is warned, ns: a rank may be away from MPI for a while.
 pub(super) const PEER_SILENCE_NS: u64 = 10_000_000_000;
 
 /// Watches whether anything ever comes from another node. Says once that nothing does.

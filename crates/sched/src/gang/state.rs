@@ -24,7 +24,7 @@ pub(super) struct Local {
     sleep: Sleep,
     /// Whether the job counts as frozen since it sleeps: nothing keeps it from waking up.
     exempt: bool,
-    /// Whether the job counts as frozen since it has been told to freeze; its freezer has not said so.
+    /// Whether the job counts as frozen since it has been ordered to freeze; its freezer has not said so.
     assumed: bool,
     /// Job in whose turn this one runs; it counts as frozen meanwhile.
     lender: Option<JobId>,

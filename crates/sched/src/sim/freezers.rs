@@ -144,7 +144,7 @@ impl World {
         distances.take_while(move |distance| *distance < count).map(move |distance| (at + distance) % count)
     }
 
-    /// Tells the agent that the job has been told to freeze, which is enough.
+    /// Tells the agent that the job has been ordered to freeze, which is enough.
     pub(super) fn handle_counts(&mut self, node: NodeId, job: JobId, epoch: u64) {
         let Some(process) = self.nodes[node.0 as usize].processes.get_mut(&job) else { return };
         let now_ns = self.now_ns;

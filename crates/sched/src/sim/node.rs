@@ -11,7 +11,7 @@ use crate::types::{Generation, JobId, NodeId, Slots};
 pub(super) enum Real {
     /// The part's processes run.
     Runs,
-    /// The freezer has been told to freeze.
+    /// The freezer has been ordered to freeze.
     Freezing { since_ns: u64 },
     /// All its processes stand still.
     Frozen,
@@ -24,12 +24,12 @@ pub(super) struct Process {
     pub(super) real: Real,
     /// The number of the last write to the freezer: what an older one leads to is void.
     pub(super) epoch: u64,
-    /// Whether it runs no instruction of its own since told to freeze, which its daemon has taken for
+    /// Whether it runs no instruction of its own since ordered to freeze, which its daemon has taken for
     /// frozen.
     pub(super) assumed: bool,
     /// Whether it runs in the turn of another job.
     lent: bool,
-    /// Whether it has run so, and is told to freeze: FROZEN was said of it before.
+    /// Whether it has run so, and is ordered to freeze: FROZEN was said of it before.
     returns: bool,
     /// Since when it runs, and how long it has run before.
     pub(super) since_ns: Option<u64>,
@@ -115,7 +115,7 @@ impl Process {
         self.lent
     }
 
-    /// Notes that it is told to freeze after it has run so.
+    /// Notes that it is ordered to freeze after it has run so.
     pub(super) fn give_back(&mut self) {
         self.returns = true;
     }

@@ -84,7 +84,7 @@ pub struct Report {
     pub membership: u64,
     /// Daemons restarted.
     pub restarts: u64,
-    /// Heads that died.
+    /// Controllers that died.
     pub heads: u64,
     /// Jobs that the next controller took over, and that went on.
     pub adopted: u64,

@@ -154,7 +154,7 @@ impl Consumer {
         self.distance = distance;
     }
 
-    /// Whether the sender was told of room since this was last asked: then the caller owes it a
+    /// Whether the sender was notified of room since this was last asked: then the caller owes it a
     /// [`crate::doorbell::ring_if_sleeping`], see the module's rules.
     #[inline(always)]
     pub fn take_owed_bell(&mut self) -> bool {
@@ -188,7 +188,7 @@ impl Consumer {
     }
 }
 
-/// Lines of a ring of `count` that are consumed before the sender is told.
+/// Lines of a ring of `count` that are consumed before the sender is notified.
 pub(super) const fn lazy(count: usize) -> u64 {
     count as u64 / 8
 }

@@ -4,7 +4,7 @@
 //! ```text
 //! every half a second: bells of all ranks, all asleep? -> a quarter of a second later, the same?
 //!     one node:      -> view -> bells again, the same? -> deadlock()? -> one line, Still(deadlock)
-//!                                                                     -> all armed, for whatever comes? -> the ranks are told
+//!                                                                     -> all armed, for whatever comes? -> the ranks are notified
 //!                                    (the job is checked, and all are in it -> one rank prints what each waits for)
 //!     several nodes: -> Still                                              (the controller takes a snapshot when all nodes have said so)
 //!     a bell rung or a function begun or ended since -> Still(none), and a line if one was said

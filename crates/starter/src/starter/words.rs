@@ -29,7 +29,7 @@ impl Starter {
         }
     }
 
-    /// A rank has published a name, or takes it back: all nodes are told before it is answered.
+    /// A rank has published a name, or takes it back: all nodes are notified before it is answered.
     pub(super) fn change_name(&mut self, rank: u32, change: NameChange) {
         let number = self.parts.ranks.world_rank(rank);
         let word = match change.clone() {

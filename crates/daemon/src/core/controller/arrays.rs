@@ -10,7 +10,7 @@
 //! The whole keeps how its tasks have ended as a job does that waits for others ([`super::dependencies`]): a
 //! new controller has it from its file or from the nodes, and no task is forgotten before it is in the file.
 //! Its file is written last, and goes last. So a controller that finds tasks without it has found a
-//! submission that nobody was told of, which is asked for again: it removes them.
+//! submission that nobody was notified of, which is asked for again: it removes them.
 //!
 //! What is done to the whole is done to its tasks that are not over.
 
@@ -183,7 +183,7 @@ fn is_of_a_task(name: &Text) -> bool {
     of(0) != of(1)
 }
 
-/// Jobs that waited without those tasks of arrays whose submission nobody was told of; those go.
+/// Jobs that waited without those tasks of arrays whose submission nobody was notified of; those go.
 pub(super) fn without_unfinished(out: &Outbox, queued: Vec<(JobId, Queued)>) -> Vec<(JobId, Queued)> {
     let is_whole = |(id, queued): &(JobId, Queued)| queued.launch.batch.array().map(|_| *id);
     let wholes: BTreeSet<JobId> = queued.iter().filter_map(is_whole).collect();

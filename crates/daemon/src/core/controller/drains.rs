@@ -2,7 +2,7 @@
 //! it.
 //!
 //! ```text
-//! Drain, Undrain --> kept in a file --> the scheduler is told --> Done
+//! Drain, Undrain --> kept in a file --> the scheduler is notified --> Done
 //!                        '-- no room on the disk: refused, and nothing has changed
 //! ```
 //!

@@ -209,7 +209,7 @@ impl Controller {
     }
 
     /// A job waits for another reason than the scheduler's: its user or group has as much as it may, or it is
-    /// held. Its user is told once, the log when the reason is another.
+    /// held. Its user is notified once, the log when the reason is another.
     fn wait_since(&mut self, cx: Context<'_>, id: JobId, (kind, text): (WaitKind, &str)) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Some(queued) = &mut job.queued else { return };
@@ -295,7 +295,7 @@ impl Controller {
         log::log(cx, id, JobEvent { event: "placed", nodes: nodes_by_name, ..JobEvent::default() });
     }
 
-    /// Why a job has no nodes yet. Its user is told once, the log each time.
+    /// Why a job has no nodes yet. Its user is notified once, the log each time.
     pub(in crate::core) fn handle_waits(&mut self, cx: Context<'_>, id: JobId, why: &Wait) {
         let (kind, text) = self.wait_text(why);
         let job = self.jobs.get_mut(id);

@@ -1,9 +1,9 @@
 //! Reservations: nodes that only jobs of some users get for a time (`tutti reserve`).
 //!
 //! ```text
-//! Reserve, Unreserve --> kept in a file --> the scheduler is told --> Done
+//! Reserve, Unreserve --> kept in a file --> the scheduler is notified --> Done
 //!                           '-- no room on the disk: refused, and nothing has changed
-//! time passes: one begins or is over --> the scheduler is told
+//! time passes: one begins or is over --> the scheduler is notified
 //! ```
 //!
 //! The scheduler has the nodes and the time ([`tutti_sched::Reservation`]); names, users and ends are here. A

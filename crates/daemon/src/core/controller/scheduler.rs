@@ -8,7 +8,7 @@ use crate::core::action::Action;
 use crate::core::outbox::Outbox;
 use crate::gang::Command;
 
-/// The scheduler is told of a job that runs already.
+/// The scheduler is notified of a job that runs already.
 pub(super) fn submit_running(out: &Outbox, job: &JobRecord, owner: Owner) {
     let demand = demand_in_place(job, owner);
     out.act(Action::Gang(Command::Submit(job.id, Box::new(demand), true)));

@@ -30,7 +30,7 @@ pub(super) struct Waits {
     over: BTreeMap<JobId, Outcome>,
     /// Why it waits, and the kind of that.
     why: Option<(WaitKind, String)>,
-    /// Whether its user has been told that it waits.
+    /// Whether its user has been notified that it waits.
     reported: bool,
     /// Since when it is held, and by which user.
     user_hold: Option<HeldBy>,
@@ -137,7 +137,7 @@ impl Waits {
         is_new
     }
 
-    /// Whether its user is to be told that it waits: once.
+    /// Whether its user is to be notified that it waits: once.
     pub(super) fn poll_report(&mut self) -> bool {
         !std::mem::replace(&mut self.reported, true)
     }

@@ -85,7 +85,8 @@ impl Origin {
         self.handle_client_gone(cx, client);
     }
 
-    /// A front end that is stopped already, or has just said that the job is to go on, is not told to stop.
+    /// A front end that is stopped already, or has just said that the job is to go on, is not ordered to
+    /// stop.
     pub(super) fn stops_front_end(&self, job: JobId) -> bool {
         let resume = Request::Control(job, Control::Resume);
         let resumes = self.pending.values().any(|pending| pending.request == resume);

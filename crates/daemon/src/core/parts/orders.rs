@@ -29,7 +29,7 @@ impl Parts {
         }
     }
 
-    /// The job as the starter of this node is told of it.
+    /// The job as the starter of this node is notified of it.
     pub(super) fn describe(&self, local: &LocalNode, launch: &Launch, index: usize) -> wire::Job {
         let members = local.members.as_ref().expect("a node with orders has a list of members");
         let machine = &local.config.about.machine;

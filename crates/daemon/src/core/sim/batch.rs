@@ -1,4 +1,4 @@
-//! Time limits, jobs that wait for others, and users that wait for jobs: also when heads die.
+//! Time limits, jobs that wait for others, and users that wait for jobs: also when controllers die.
 
 use tutti_protocol::array::{Array, InArray};
 
@@ -336,8 +336,8 @@ fn cluster_sim_job_behind_one_whose_origin_is_lost_starts() {
     }
 }
 
-/// Three jobs wait for one: until it is over, until it has ended well, and until the second is over. Heads
-/// die at any time.
+/// Three jobs wait for one: until it is over, until it has ended well, and until the second is over.
+/// Controllers die at any time.
 #[test]
 fn cluster_sim_dependencies_survive_controller_deaths() {
     let mut tried = 0;

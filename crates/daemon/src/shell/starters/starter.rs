@@ -21,12 +21,12 @@ use crate::shell::orphans::{KILLED_MAX, Wards};
 use crate::shell::quota::DescriptorPermit;
 use crate::shell::records::{File, remove_blocking, started};
 
-/// Time after which a starter is dead that has closed its wire, or was told to end for good: it gives what it
-/// has started as long as that.
+/// Time after which a starter is dead that has closed its wire, or was ordered to end for good: it gives what
+/// it has started as long as that.
 pub(super) const DYING_MAX: Duration = Duration::from_secs(30);
 
-/// Time after which a starter that was told to kill its part has said that the job is over, or root's daemon
-/// kills all of it.
+/// Time after which a starter that was ordered to kill its part has said that the job is over, or root's
+/// daemon kills all of it.
 const KILL_MAX: Duration = Duration::from_secs(20);
 /// A filler, which is behind nobody from then on.
 const KILL_FILLER_MAX: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ pub(in crate::shell) struct Starter {
     enrolled: bool,
     /// None: it is not here yet.
     wire: Option<Wire>,
-    /// Whether it has been told to end: what it still says is read, so that it can, and concerns nobody.
+    /// Whether it has been ordered to end: what it still says is read, so that it can, and concerns nobody.
     ended: bool,
     /// The cgroups of its part, if this is root's daemon.
     pub group: Option<PartGroup>,
@@ -169,7 +169,7 @@ impl Starter {
         self.listen();
     }
 
-    /// Number of the wire of a starter that has been told to kill its part, and the time that it has for
+    /// Number of the wire of a starter that has been ordered to kill its part, and the time that it has for
     /// that. Its user can stop it: after that root's daemon kills the starter and all that is left.
     pub(super) fn time_to_kill(&self) -> Option<(u64, Duration)> {
         let (wire, group) = (self.wire.as_ref()?, self.group.as_ref()?);

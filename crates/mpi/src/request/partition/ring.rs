@@ -30,7 +30,7 @@ fn parts(memory: &Mapping) -> Parts {
     assert!(memory.range().bytes as usize >= RING_BYTES, "the memory of a ring");
     let head = memory.base();
     // SAFETY: the mapping is long enough, page-aligned, and stays as long as the end that is made; any bytes
-    // are a head. A ring has one sender, and one receiver since its place has been told.
+    // are a head. A ring has one sender, and one receiver since its place was sent to it.
     unsafe { Parts::new(head.cast(), head.add(size_of::<Head>()).cast(), ROOM) }
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct RingOut {
 }
 
 impl RingOut {
-    /// The sender's end of a new, empty ring: nobody reads it before its place has been told.
+    /// The sender's end of a new, empty ring: nobody reads it before its place was sent.
     pub(crate) fn new(memory: Rc<Mapping>) -> Self {
         let end = Producer::new(parts(&memory));
         RingOut { memory, end }
@@ -180,7 +180,7 @@ impl RingIn {
         Some(Record::Data(run, unsafe { place.add(WORD_BYTES) }.as_ptr()))
     }
 
-    /// Done with the record that was found; the sender is told by [`RingIn::publish`].
+    /// Done with the record that was found; the sender is notified by [`RingIn::publish`].
     #[inline(always)]
     pub(crate) fn take(&mut self) {
         self.end.take(self.record);

@@ -22,7 +22,7 @@ pub(super) struct Scarcity {
     gpus: u32,
     /// Reservations, each with its end.
     reservations: Vec<(Reservation, u64)>,
-    /// Reservations of which the scheduler was told last.
+    /// Reservations of which the scheduler was notified last.
     told: Vec<Reservation>,
     made: u32,
 }

@@ -208,7 +208,7 @@ impl World {
         let machine = &mut self.machines[node];
         (machine.core, machine.dies_after) = (None, None);
         if self.random.below(2) == 0 {
-            // It was there, and nobody was told.
+            // It was there, and nobody was notified.
             machine.write_file();
         }
         machine.filing.clear();
