@@ -14,6 +14,7 @@ use tutti_protocol::users::Control;
 use tutti_sched::JobId;
 
 use crate::screen::layout::{self, Column, Layout, View};
+use crate::screen::texts;
 use tutti_client::report::{Job, Key, Report};
 
 /// How long a line about something that was done stays, in ms.
@@ -59,9 +60,20 @@ pub(crate) enum Mode {
     Filter(String),
     /// A question, answered by y.
     Question(Deed, JobId),
-    Help,
-    /// Everything about the job that is selected.
-    Details,
+    /// Help on the keys, from this line on.
+    Help(usize),
+    /// Everything about a job, from this line on.
+    Details(Key, usize),
+}
+
+impl Mode {
+    /// First line that is shown of a text; none: there is no text.
+    fn first_mut(&mut self) -> Option<&mut usize> {
+        match self {
+            Mode::Help(first) | Mode::Details(_, first) => Some(first),
+            Mode::Browse | Mode::Filter(_) | Mode::Question(..) => None,
+        }
+    }
 }
 
 /// Event of the screen.
@@ -226,6 +238,11 @@ impl Model {
         self.jobs().find(|job| Some(job.id.key) == self.selected)
     }
 
+    /// The job with this key, listed or not; none: it is over.
+    pub(crate) fn job(&self, key: Key) -> Option<&Job> {
+        self.report.as_ref()?.jobs.iter().find(|job| job.id.key == key)
+    }
+
     /// The first line that is shown.
     pub(crate) fn first(&self) -> usize {
         self.first[self.view as usize]
@@ -271,7 +288,14 @@ impl Model {
                 }
                 is_meant.then_some(Effect::Do(deed, job))
             }
-            Mode::Help | Mode::Details => None,
+            text @ (Mode::Help(_) | Mode::Details(..)) => {
+                self.mode = text;
+                match self.steps(key.code).filter(|_| self.text_most() > 0) {
+                    Some(lines) => self.scroll_by(lines),
+                    None => self.mode = Mode::Browse,
+                }
+                None
+            }
             Mode::Browse => self.browse(key.code),
         }
     }
@@ -296,21 +320,18 @@ impl Model {
     }
 
     fn browse(&mut self, code: KeyCode) -> Option<Effect> {
-        let page = i64::from(self.layout().lines.height.max(2)) - 1;
+        if let Some(lines) = self.steps(code) {
+            self.move_by(lines);
+            return None;
+        }
         match code {
             KeyCode::Char('q') => return Some(Effect::Quit),
-            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.mode = Mode::Help,
+            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.mode = Mode::Help(0),
             KeyCode::Char('1') => self.view = View::Jobs,
             KeyCode::Char('2') => self.view = View::Nodes,
             KeyCode::Char('3') => self.view = View::Users,
             KeyCode::Tab => self.view = View::ALL[(self.view as usize + 1) % 3],
             KeyCode::BackTab => self.view = View::ALL[(self.view as usize + 2) % 3],
-            KeyCode::Down => self.move_by(1),
-            KeyCode::Up => self.move_by(-1),
-            KeyCode::PageDown => self.move_by(page),
-            KeyCode::PageUp => self.move_by(-page),
-            KeyCode::Home => self.move_by(i64::MIN),
-            KeyCode::End => self.move_by(i64::MAX),
             KeyCode::Char('>') | KeyCode::Right => self.sort_by_next(1),
             KeyCode::Char('<') | KeyCode::Left => self.sort_by_next(Column::ALL.len() - 1),
             KeyCode::Char('r') => {
@@ -322,8 +343,9 @@ impl Model {
                 self.filter.clear();
                 self.arrange();
             }
-            KeyCode::Enter if self.view == View::Jobs && self.selected_job().is_some() => {
-                self.mode = Mode::Details;
+            KeyCode::Enter if self.view == View::Jobs => {
+                let job = self.selected_job().map(|job| job.id.key);
+                self.mode = job.map_or(Mode::Browse, |job| Mode::Details(job, 0));
             }
             KeyCode::Char(' ' | 'p') => {
                 self.paused = !self.paused;
@@ -335,6 +357,49 @@ impl Model {
             _ => {}
         }
         None
+    }
+
+    /// Lines that a key moves by.
+    fn steps(&self, code: KeyCode) -> Option<i64> {
+        let is_text = matches!(self.mode, Mode::Help(_) | Mode::Details(..));
+        let height = if is_text { layout::text_height(&self.layout()) } else { self.layout().lines.height };
+        let page = i64::from(height.max(2)) - 1;
+        match code {
+            KeyCode::Down => Some(1),
+            KeyCode::Up => Some(-1),
+            KeyCode::PageDown => Some(page),
+            KeyCode::PageUp => Some(-page),
+            KeyCode::Home => Some(i64::MIN),
+            KeyCode::End => Some(i64::MAX),
+            _ => None,
+        }
+    }
+
+    /// Lines of the text that is shown in place of the view, as wide as the screen; none: there is no text.
+    pub(crate) fn text(&self) -> Option<Vec<String>> {
+        let lines = match self.mode {
+            Mode::Help(_) => texts::HELP.map(str::to_owned).to_vec(),
+            Mode::Details(key, _) => match self.job(key) {
+                Some(job) => texts::details(job, self.now_ms),
+                None => vec![format!("job {} is over", key.job)],
+            },
+            Mode::Browse | Mode::Filter(_) | Mode::Question(..) => return None,
+        };
+        let width = usize::from(self.layout().lines.width);
+        Some(texts::folded_lines(lines.iter().map(String::as_str), width, self.look.utf8))
+    }
+
+    /// Lines of the text that have no room on the screen at once.
+    pub(crate) fn text_most(&self) -> usize {
+        let height = usize::from(layout::text_height(&self.layout()));
+        self.text().map_or(0, |lines| lines.len().saturating_sub(height))
+    }
+
+    fn scroll_by(&mut self, lines: i64) {
+        let most = self.text_most();
+        if let Some(first) = self.mode.first_mut() {
+            *first = (*first as i64).saturating_add(lines).clamp(0, most as i64) as usize;
+        }
     }
 
     /// Asks whether it is meant: a key is pressed easily.
@@ -366,15 +431,24 @@ impl Model {
 
     fn handle_mouse(&mut self, mouse: MouseEvent) {
         match mouse.kind {
-            MouseEventKind::ScrollDown => self.move_by(WHEEL),
-            MouseEventKind::ScrollUp => self.move_by(-WHEEL),
+            MouseEventKind::ScrollDown => self.turn_wheel(WHEEL),
+            MouseEventKind::ScrollUp => self.turn_wheel(-WHEEL),
             MouseEventKind::Down(MouseButton::Left) if self.mode == Mode::Browse => {
                 self.click(mouse.column, mouse.row);
             }
-            MouseEventKind::Down(_) if matches!(self.mode, Mode::Help | Mode::Details) => {
+            MouseEventKind::Down(_) if matches!(self.mode, Mode::Help(_) | Mode::Details(..)) => {
                 self.mode = Mode::Browse;
             }
             _ => {}
+        }
+    }
+
+    /// Moves what is shown; the job that a question is about stays selected.
+    fn turn_wheel(&mut self, lines: i64) {
+        match self.mode {
+            Mode::Help(_) | Mode::Details(..) => self.scroll_by(lines),
+            Mode::Browse | Mode::Filter(_) => self.move_by(lines),
+            Mode::Question(..) => {}
         }
     }
 
@@ -457,6 +531,8 @@ impl Model {
             *first = (*first).clamp((at + 1).saturating_sub(height), at);
         }
         *first = (*first).min(most);
+        // The text, or the window, may have become shorter.
+        self.scroll_by(0);
     }
 }
 

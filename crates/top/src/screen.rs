@@ -6,39 +6,19 @@
 // By its path, so that a fuzz target can take this file in.
 #[path = "screen/layout.rs"]
 pub(crate) mod layout;
+#[path = "screen/texts.rs"]
+pub(crate) mod texts;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use tutti_client::moments::instant;
-use tutti_os::stderr::escape_control;
 
 use crate::model::{Look, Mode, Model};
 use crate::once::{memory_of, percent, percent_ppm, rate, rows_of, time_of};
 use layout::{Column, Layout, SIZE_MIN, View};
+use texts::shown;
 use tutti_client::report::{Job, Key, Node, Report, User, limits_of};
-
-/// Help on the keys.
-const HELP: [&str; 18] = [
-    "1 2 3 Tab      jobs, nodes, users",
-    "Up Down        select a job; Page Up, Page Down, Home, End",
-    "< > Left Right sort by another column; r: the other way round",
-    "/              show jobs with these words only; Esc: all",
-    "Enter          everything about the job: where it is, whom it waits for",
-    "s c k          suspend, resume (continue), kill the job, after a question",
-    "Space          hold the picture, or let it go on",
-    "Ctrl-L         draw everything anew; Ctrl-Z: to the shell, fg comes back",
-    "q Ctrl-C       end",
-    "Mouse          click on a job, a column or a view; wheel",
-    "",
-    "ROW    rows of jobs take turns; jobs in one row run at the same time",
-    "ASKED  the job's weight over those of all jobs that have one of its slots",
-    "HAD    part of the last ten seconds in which it was to run",
-    "BUSY   how much of its slots' time it computes",
-    "MSG/S  messages of MPI that its ranks send in a second, over the last ten",
-    "TIME   since it runs; in parentheses: since it waits",
-    "A letter in the picture is the last figure of a job's number; . is free.",
-];
 
 /// Draws everything.
 pub(crate) fn draw(model: &Model, buffer: &mut Buffer) {
@@ -51,10 +31,9 @@ pub(crate) fn draw(model: &Model, buffer: &mut Buffer) {
     title(model, &mut pen, area.width);
     views(model, &mut pen, &layout, area.width);
     match model.mode {
-        Mode::Help => lines(&mut pen, &layout, HELP.iter().map(|line| (*line).to_owned())),
-        Mode::Details => {
-            let job = model.selected_job();
-            lines(&mut pen, &layout, job.into_iter().flat_map(|job| details(job, model.now_ms)));
+        Mode::Help(first) | Mode::Details(_, first) => {
+            let texts = model.text().unwrap_or_default();
+            lines(&mut pen, &layout, texts.into_iter().skip(first));
         }
         _ => match (model.view, &model.report) {
             (_, None) => pen.put(0, layout.head, area.width, "waiting for the first report", Style::new()),
@@ -134,16 +113,6 @@ impl Pen<'_> {
     }
 }
 
-/// Text that shows what it is, on this terminal.
-fn shown(text: &str, utf8: bool) -> String {
-    let text = escape_control(text);
-    if utf8 {
-        text
-    } else {
-        text.chars().map(|letter| if letter.is_ascii() { letter } else { '?' }).collect()
-    }
-}
-
 fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
@@ -198,11 +167,19 @@ fn foot(model: &Model, pen: &mut Pen<'_>, layout: &Layout, width: u16) {
     let (text, style) = match (&model.mode, model.notice()) {
         (Mode::Filter(_), _) => (format!("show jobs with: {}_", model.filter), bold()),
         (Mode::Question(deed, job), _) => {
-            let job_row = model.selected_job();
+            let job_row = model.job(Key { other: None, job: job.0 });
             let command = job_row.map(|job| job.label.command.clone()).unwrap_or_default();
             (format!("{} job {job}? y: yes, other keys: no  ({command})", deed.word()), reversed())
         }
-        (Mode::Help | Mode::Details, _) => ("any key: back".to_owned(), Style::new()),
+        (Mode::Help(_) | Mode::Details(..), _) if model.text_most() == 0 => {
+            ("any key: back".to_owned(), Style::new())
+        }
+        (Mode::Help(first) | Mode::Details(_, first), _) => {
+            let height = usize::from(layout::text_height(layout));
+            let all = model.text_most() + height;
+            let text = format!("{}-{} of {all}: arrows  other keys: back", first + 1, first + height);
+            (text, Style::new())
+        }
         (Mode::Browse, Some(notice)) => (notice.to_owned(), bold()),
         (Mode::Browse, None) => {
             ("? help  q end  / filter  < > sort  s suspend  c resume  k kill".to_owned(), Style::new())
@@ -218,44 +195,9 @@ fn foot(model: &Model, pen: &mut Pen<'_>, layout: &Layout, width: u16) {
 /// Lines of text in place of the view.
 fn lines(pen: &mut Pen<'_>, layout: &Layout, texts: impl Iterator<Item = String>) {
     let width = layout.lines.width;
-    for (y, text) in (2..layout.remark).zip(texts) {
+    for (y, text) in (layout::TEXT_AT..layout.remark).zip(texts) {
         pen.put(0, y, width, &text, Style::new());
     }
-}
-
-/// Everything about a job.
-fn details(job: &Job, now_ms: u64) -> Vec<String> {
-    let mut lines = vec![
-        format!("job      {}", job.id.number),
-        format!("state    {}", job.state),
-        format!("user     {}", job.id.user),
-    ];
-    if !job.label.name.is_empty() {
-        lines.push(format!("name     {}", job.label.name));
-    }
-    lines.push(format!("command  {}", job.label.command));
-    lines.push(format!("ranks    {} on {} nodes", job.size.ranks, job.size.node_count));
-    lines.push(format!("time     {}", time_of(job, now_ms)));
-    let sent = job.place.sent;
-    if sent.messages > 0 {
-        lines.push(format!("messages {} sent, {} in a second", sent.messages, rate(sent.per_s)));
-    }
-    if let Some(weight) = job.share.weight {
-        lines.push(format!("weight   {weight}"));
-        let shares = [job.share.asked_permille, job.share.had_permille, job.share.busy_permille].map(percent);
-        lines.push(format!("share    asked {}, had {}, busy {}", shares[0], shares[1], shares[2]));
-        lines.push(format!("rows     {}", rows_of(job)));
-    }
-    lines.extend(job.label.remarks.iter().map(|remark| format!("         {remark}")));
-    for (node, slots) in &job.place.slots {
-        let slots: Vec<usize> = slots.iter().map(|slot| *slot as usize).collect();
-        lines.push(format!("slots    {node}: {}", tutti_os::cpu_list::format(&slots)));
-    }
-    if job.place.slots.is_empty() {
-        let ranks = job.size.nodes.iter().zip(&job.size.node_ranks);
-        lines.extend(ranks.map(|(node, ranks)| format!("node     {node}: {ranks} ranks")));
-    }
-    lines
 }
 
 /// A line for each node: its name, then its rows side by side.

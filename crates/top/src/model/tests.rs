@@ -196,3 +196,59 @@ fn model_ends_and_stops_by_keys_in_every_mode() {
     assert_eq!(press(&mut model, "?q"), None, "the help is closed");
     assert_eq!(press(&mut model, "q"), Some(Effect::Quit));
 }
+
+/// A question is about the job that it names, and details stay with theirs, whatever moves or ends meanwhile.
+#[test]
+fn model_asks_and_tells_about_the_job_of_the_key() {
+    let mut model = model((80, 24));
+    code_of(&mut model, KeyCode::Down);
+    press(&mut model, "k");
+    wheel(&mut model, MouseEventKind::ScrollDown);
+    assert_eq!(model.selected.map(|key| key.job), Some(2));
+    assert_eq!(press(&mut model, "n"), None);
+    press(&mut model, "\n");
+    let first = |model: &Model| model.text().expect("a text")[0].clone();
+    assert_eq!(first(&model), "job      2");
+    let mut later = answers(11_000, [6000, 3000]);
+    later.jobs.remove(1);
+    model.handle(11_000, Event::Report(Ok(report(&later))));
+    assert_eq!(first(&model), "job 2 is over");
+    press(&mut model, "x");
+    assert_eq!((model.mode.clone(), model.text()), (Mode::Browse, None));
+}
+
+/// On the smallest screen all of a text can be read; keys that move nothing lead back.
+#[test]
+fn model_scrolls_texts_that_have_no_room() {
+    let mut model = model((40, 8));
+    press(&mut model, "?");
+    let lines = model.text().expect("help");
+    let shown = |model: &Model| match model.mode {
+        Mode::Help(first) | Mode::Details(_, first) => Some(first),
+        _ => None,
+    };
+    assert!(model.text_most() > 0 && lines.iter().all(|line| line.chars().count() <= 40), "{lines:?}");
+    for (code, expected) in [
+        (KeyCode::Down, 1),
+        (KeyCode::PageDown, 4),
+        (KeyCode::End, model.text_most()),
+        (KeyCode::Down, model.text_most()),
+        (KeyCode::Home, 0),
+        (KeyCode::Up, 0),
+    ] {
+        code_of(&mut model, code);
+        assert_eq!(shown(&model), Some(expected), "{code:?}");
+    }
+    wheel(&mut model, MouseEventKind::ScrollDown);
+    assert_eq!(shown(&model), Some(3));
+    code_of(&mut model, KeyCode::End);
+    model.handle(10_000, Event::Resize(132, 50));
+    assert_eq!((shown(&model), model.text_most()), (Some(0), 0), "all of it has room");
+    code_of(&mut model, KeyCode::Down);
+    assert_eq!(model.mode, Mode::Browse);
+}
+
+fn wheel(model: &mut Model, kind: MouseEventKind) {
+    let mouse = MouseEvent { kind, column: 0, row: 5, modifiers: KeyModifiers::NONE };
+    model.handle(10_000, Event::Mouse(mouse));
+}

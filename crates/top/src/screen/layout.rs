@@ -16,6 +16,8 @@ use tutti_client::report::{Node, Report};
 
 /// The smallest screen on which something is shown.
 pub(crate) const SIZE_MIN: (u16, u16) = (40, 8);
+/// First line of a text in place of the view.
+pub(crate) const TEXT_AT: u16 = 2;
 /// Width of a view's name, with its number and blanks.
 const VIEW_WIDTH: u16 = 9;
 
@@ -139,6 +141,11 @@ pub(crate) fn lines_of(node: &Node) -> usize {
 /// Lines of the view of the nodes.
 pub(crate) fn node_lines(report: &Report) -> usize {
     report.nodes.iter().map(lines_of).sum()
+}
+
+/// Lines that a text has in place of the view.
+pub(crate) fn text_height(layout: &Layout) -> u16 {
+    layout.remark.saturating_sub(TEXT_AT)
 }
 
 /// The places for a screen of that many columns and lines.

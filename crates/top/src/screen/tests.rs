@@ -270,3 +270,21 @@ fn screen_ends_where_a_node_has_more_jobs_than_it_is_wide() {
     let line = picture.lines().find(|line| line.starts_with("n0 ")).expect("a node");
     assert_eq!(line, "n0             1*2 2*2 3*2 4*2 5*2 6*2 7*2 8*2 9*2 0*2 1*2 2*2 3*2 4*2 5*2 6*2 7");
 }
+
+#[test]
+fn screen_of_details_has_the_whole_command_and_says_where_there_is_more() {
+    let mut answers = answers(10_000, [6000, 3000]);
+    answers.jobs[0].command = format!("./solve {} --last \u{4e2d}", "--case 17 ".repeat(12));
+    let mut shown = model((40, 8));
+    shown.look.utf8 = true;
+    shown.handle(10_000, Event::Report(Ok(report(&answers))));
+    press(&mut shown, "\n");
+    let lines = shown.text().expect("details").join("");
+    let whole: String = lines.split_whitespace().collect();
+    let command: String = answers.jobs[0].command.split_whitespace().collect();
+    assert!(whole.contains(&command), "{lines}");
+    let found = text(&shown);
+    assert!(found.contains("1-4 of ") && found.contains(": arrows  other keys: back"), "{found}");
+    shown.handle(10_000, Event::Resize(100, 40));
+    assert!(text(&shown).contains("any key: back"), "{}", text(&shown));
+}
