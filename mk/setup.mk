@@ -6,4 +6,4 @@ setup: ## install the missing Debian packages when root, else name them
 
 # All that any test needs, before anything is built: what the build finds decides what it lays out (gfortran's modules).
 test-setup:
-	@mk/setup.sh rust gcc make pkg-config -- g++ gfortran m4 cmake venv ip pgrep readelf script setpriv taskset clang-19 llvm-config-19
+	@mk/setup.sh rust gcc make pkg-config -- g++ gfortran m4 cmake venv ip pgrep readelf script setpriv taskset tmux clang-19 llvm-config-19

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tutti_testkit::{Need, has_command};
 use tutti_tests::Ran;
 
 use crate::harness::{LIMIT, await_that};
@@ -17,6 +18,17 @@ fn json(cluster: &Cluster, words: &[&str]) -> Value {
 
 fn submit(cluster: &Cluster, words: &[&str]) -> Ran {
     cluster.tutti(&[&["submit"], words].concat()).expect_success()
+}
+
+/// Number of the job that was submitted: the machine may have had others.
+fn number_of(submitted: &Ran) -> String {
+    submitted.stdout.trim().trim_start_matches("job ").to_owned()
+}
+
+/// Two slots that the job has, in the picture of nodes.
+fn cell_of(number: &str) -> String {
+    let last = number.chars().last().expect("a figure");
+    format!("[{last}{last}]")
 }
 
 /// The line of a table that begins with a word.
@@ -187,6 +199,127 @@ fn top_live_shows_jobs_at_any_size_and_kills_one() {
     screen.await_text("any key: back");
     screen.terminal.press(" q");
     screen.await_end(0);
+}
+
+/// Job over two nodes, one of which is lost, and one that waits: each size shows as much of it as it has room
+/// for.
+#[test]
+fn top_live_shows_a_lost_node_at_three_sizes() {
+    let cluster = Cluster::up("top-lost", 2, &["--slots", "2", "--lost-after", "2"]);
+    let script = format!("$tutti top -i 0.5; echo status $?; {AS_BEFORE}");
+    let mut screen = Screen::run(&cluster, &script, (24, 80));
+    screen.await_text("2 of 2 nodes, 4 slots  0 jobs");
+    let stays = number_of(&submit(&cluster, &["-n", "2", "--name", "stays", "sleep", "1000"]));
+    let falls = submit(&cluster, &["-N", "2", "-n", "4", "--name", "falls", "sleep", "1001"]);
+    let falls = cell_of(&number_of(&falls));
+    screen.await_screen("both take turns", |text| text.contains("falls") && text.contains(&falls));
+    drop(cluster.kill_daemon(1));
+    let next = number_of(&submit(&cluster, &["-n", "1", "--after-ok", &stays, "true"]));
+    screen.await_text("1 of 2 nodes, 2 slots");
+    for (lines, columns) in [(24, 80), (12, 40), (50, 132)] {
+        screen.resize(lines, columns);
+        screen.await_screen("node, job and reason are in the new size", |text| {
+            let has = |words: &[&str]| {
+                text.lines()
+                    .any(|line| words.iter().all(|word| line.split_whitespace().any(|it| it == *word)))
+            };
+            let is_whole = text.lines().count() <= usize::from(lines)
+                && text.lines().all(|line| line.chars().count() <= usize::from(columns));
+            // Names of commands have no room in a narrow one.
+            let command: &[&str] =
+                if columns < 80 { &[&stays, "running"] } else { &[&stays, "running", "stays"] };
+            is_whole && text.contains("1 of 2 nodes") && has(command) && has(&[&next, "waiting"])
+        });
+    }
+    screen.terminal.press("2");
+    screen.await_screen("the node is listed as lost", |text| {
+        text.lines().any(|line| line.contains("node1") && line.contains("lost"))
+    });
+    screen.terminal.press("q");
+    screen.await_end(0);
+}
+
+/// A tmux of its own, which ends with its test.
+struct Tmux<'a> {
+    cluster: &'a Cluster,
+    socket: std::path::PathBuf,
+}
+
+impl Tmux<'_> {
+    fn command(&self, words: &[&str]) -> std::process::Command {
+        let mut command = std::process::Command::new("tmux");
+        command.arg("-S").arg(&self.socket).args(["-f", "/dev/null"]).args(words);
+        command.env("tutti", tutti_tests::program("tutti").get_program()).env("LC_ALL", "C.UTF-8");
+        command.env("TUTTI_DIR", &self.cluster.folder).env_remove("TMUX").env_remove("NO_COLOR");
+        command.env("TUTTI_DAEMON", self.cluster.folder.join("tuttid.sock"));
+        command
+    }
+
+    #[track_caller]
+    fn run(&self, words: &[&str]) -> String {
+        tutti_tests::run(&mut self.command(words), LIMIT).expect_success().stdout
+    }
+
+    fn screen(&self) -> String {
+        self.run(&["capture-pane", "-p"])
+    }
+
+    #[track_caller]
+    fn await_screen(&self, what: &str, is_there: impl Fn(&str) -> bool) {
+        await_that(what, || is_there(&self.screen()));
+    }
+}
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Ok(shown) = self.command(&["capture-pane", "-p"]).output()
+        {
+            println!("the pane shows\n{}", String::from_utf8_lossy(&shown.stdout));
+        }
+        let _ = self.command(&["kill-server"]).output();
+    }
+}
+
+#[test]
+fn top_live_in_tmux_follows_its_pane_and_leaves_it_whole() {
+    if !has_command(Need::Setup, "tmux") {
+        return;
+    }
+    let cluster = Cluster::up("top-tmux", 1, &["--slots", "2"]);
+    let tmux = Tmux { cluster: &cluster, socket: cluster.folder.join("tmux") };
+    let script = format!("$tutti top -i 0.5; echo status $?; {AS_BEFORE}; read -r");
+    tmux.run(&["new-session", "-d", "-x", "80", "-y", "24", "bash", "--norc", "-c", &script]);
+    tmux.await_screen("it is there", |text| text.contains("1 of 1 nodes, 2 slots  0 jobs"));
+    let modes = || tmux.run(&["display-message", "-p", "#{alternate_on} #{cursor_flag} #{mouse_any_flag}"]);
+    assert_eq!(modes().trim(), "1 0 1");
+    let job = number_of(&submit(&cluster, &["-n", "2", "--name", "\u{e4}\u{202e}x", "sleep", "1000"]));
+    tmux.await_screen("the job is there", |text| {
+        text.contains(&cell_of(&job)) && text.contains("\u{e4} x sleep")
+    });
+    for (columns, lines) in [("132", "40"), ("40", "8"), ("20", "5"), ("80", "24")] {
+        tmux.run(&["resize-window", "-x", columns, "-y", lines]);
+        let expected = if columns == "20" { "tutti top needs" } else { "JOB STATE" };
+        tmux.await_screen("it is drawn in the new size", |text| {
+            let line = text.lines().next().unwrap_or_default();
+            // The clock is at the right end.
+            let is_wide =
+                columns == "20" || line.chars().count() == columns.parse::<usize>().expect("a number");
+            text.contains(expected) && is_wide
+        });
+    }
+    // Half of the window is another pane's.
+    tmux.run(&["split-window", "-h", "-d", "bash", "--norc", "-c", "read -r"]);
+    tmux.await_screen("it has the half", |text| {
+        text.lines().next().is_some_and(|line| line.chars().count() == 40) && text.contains("JOB STATE")
+    });
+    tmux.run(&["send-keys", "k"]);
+    tmux.await_screen("it asks", |text| text.contains(&format!("kill job {job}? y: yes")));
+    tmux.run(&["send-keys", "y"]);
+    tmux.await_screen("the job is gone", |text| !text.contains(&cell_of(&job)));
+    tmux.run(&["send-keys", "q"]);
+    tmux.await_screen("the shell goes on", |text| text.contains("status 0") && text.contains("as before"));
+    assert_eq!(modes().trim(), "0 1 0");
 }
 
 #[test]
