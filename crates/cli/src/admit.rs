@@ -13,9 +13,9 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, getppid};
-use tutti_client::connect::connect_to;
 use tutti_os::cgroup::PartOfUser;
 use tutti_protocol::paths;
+use tutti_shm::local_socket::connect_to;
 
 /// Variables of `pam_exec`.
 const USER: &str = "PAM_USER";

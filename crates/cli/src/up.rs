@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::PipeFlags;
-use tutti_client::connect::connect_to;
 use tutti_os::netns::{NAMESPACES_MAX, Namespaces};
 use tutti_os::stderr::escape_control;
 use tutti_protocol::config::{Config, settings};
 use tutti_protocol::daemon_options::{Policy, parse_policy};
 use tutti_protocol::gpus::Gpus;
 use tutti_protocol::{log_line, paths, size};
+use tutti_shm::local_socket::connect_to;
 
 pub mod hosts;
 mod lacks;

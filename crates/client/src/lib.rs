@@ -4,7 +4,6 @@
 
 pub mod at;
 pub mod configured;
-pub mod connect;
 pub mod filter;
 pub mod follow;
 pub mod gather;

@@ -15,10 +15,10 @@ use tutti_protocol::batch::Sending;
 use tutti_protocol::paths;
 use tutti_protocol::users::refusal::{Reason, read_answer};
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Report};
+use tutti_shm::local_socket::connect_to;
 use tutti_shm::users::is_own_user;
 
 use crate::at;
-use crate::connect::connect_to;
 
 pub use tutti_protocol::batch::Batch;
 pub use tutti_protocol::terms::Terms;

@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tutti_shm::daemon_page::Page;
 use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX, SPARE_RANKS};
@@ -301,6 +302,9 @@ fn room_of_singleton(cores: u32) -> (u32, u32) {
 /// Environment variable with the number of ranks that a program expects which was started without mpiexec.
 const UNIVERSE_VARIABLE: &str = "TUTTI_UNIVERSE";
 
+/// A starter takes its ranks in within this time, however many there are on however busy a machine.
+const CONNECT_MAX: Duration = Duration::from_secs(300);
+
 /// Environment variable that lets a process run as a singleton below a launcher.
 const SINGLETON_VARIABLE: &str = "TUTTI_SINGLETON";
 
@@ -348,7 +352,7 @@ impl Starter {
 
     fn connect(ticket: &Ticket) -> Result<(Self, Option<Welcome>, Vec<OwnedFd>), AttachError> {
         let failed = |action| move |source| AttachError::Starter { action, source };
-        let socket = local_socket::connect(&ticket.socket).map_err(failed("reach"))?;
+        let socket = local_socket::connect(&ticket.socket, CONNECT_MAX).map_err(failed("reach"))?;
         let starter = Starter { socket, answers: Mutex::default() };
         // Anybody may take the name of a starter that is gone; root's starter judges by itself.
         starter.check_user(|uid| uid == 0)?;

@@ -30,6 +30,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::local_socket;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 mod running;
@@ -479,7 +480,7 @@ impl Reader {
     /// # Errors
     /// When nobody is there, or gives something else.
     pub fn connect(socket: &Path) -> io::Result<Self> {
-        let mut stream = UnixStream::connect(socket)?;
+        let mut stream = local_socket::connect_to(socket, PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let descriptor = receive_descriptor(&mut stream)?;
         Reader::map(descriptor.as_fd())

@@ -4,6 +4,10 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Descriptors that come with one packet, at most: the kernel closes those beyond.
 pub const DESCRIPTORS_MAX: usize = 4;
@@ -12,20 +16,90 @@ pub const DESCRIPTORS_MAX: usize = 4;
 const CONTROL_WORDS: usize = 4;
 const _: () = assert!(size_of::<[u64; CONTROL_WORDS]>() >= 16 + DESCRIPTORS_MAX * size_of::<libc::c_int>());
 
+/// The least time that is a limit: the kernel takes none for a wait without end.
+const LEAST: Duration = Duration::from_millis(1);
+
 /// A connection with whoever listens for packets under an abstract name. Close-on-exec.
 ///
+/// The kernel keeps some connections for who listens; where it has no room more a caller waits, for ever if
+/// that process is stopped: no longer than the limit, here.
+///
 /// # Errors
-/// `ConnectionRefused` when nobody does, `InvalidInput` when no socket can have the name.
-pub fn connect(name: &str) -> io::Result<OwnedFd> {
-    let (address, bytes) = abstract_address(name)?;
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    // SAFETY: the fresh descriptor is owned by nobody else; the address is valid for its length.
-    unsafe {
-        let socket = OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_UNIX, kind, 0))?);
+/// `ConnectionRefused` when nobody listens, `InvalidInput` when no socket can have the name, `WouldBlock`
+/// when there was no room for so long.
+pub fn connect(name: &str, limit: Duration) -> io::Result<OwnedFd> {
+    connect_at(libc::SOCK_SEQPACKET, abstract_address(name)?, limit)
+}
+
+/// A connection with whoever listens for streams at a path. Close-on-exec.
+///
+/// # Errors
+/// `InvalidInput` when no socket can have the path, `WouldBlock` as of [`connect`]; else as `connect(2)`.
+pub fn connect_to(path: &Path, limit: Duration) -> io::Result<UnixStream> {
+    connect_at(libc::SOCK_STREAM, path_address(path)?, limit).map(UnixStream::from)
+}
+
+/// The same by address, whatever signals this process gets meanwhile.
+fn connect_at(
+    kind: libc::c_int,
+    (address, bytes): (libc::sockaddr_un, libc::socklen_t),
+    limit: Duration,
+) -> io::Result<OwnedFd> {
+    // SAFETY: a plain call; the fresh descriptor is owned by nobody else.
+    let socket =
+        unsafe { OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0))?) };
+    let mut rest = limit;
+    loop {
+        limit_sends(&socket, Some(rest.max(LEAST)))?;
+        let began = Instant::now();
         let address = (&raw const address).cast();
-        retry(|| libc::connect(socket.as_raw_fd(), address, bytes) as isize)?;
-        Ok(socket)
+        // SAFETY: the address is valid for its length.
+        match checked(unsafe { libc::connect(socket.as_raw_fd(), address, bytes) }) {
+            // More than there was has passed only where the process was stopped: that was no wait.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                rest = rest.checked_sub(began.elapsed()).unwrap_or(rest);
+            }
+            connected => {
+                connected?;
+                break;
+            }
+        }
     }
+    limit_sends(&socket, None)?;
+    Ok(socket)
+}
+
+/// Limits what waits for room at the other end; none: without end.
+fn limit_sends(socket: &OwnedFd, limit: Option<Duration>) -> io::Result<()> {
+    let limit = limit.unwrap_or_default();
+    let value = libc::timeval {
+        tv_sec: limit.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_usec: limit.subsec_micros().into(),
+    };
+    let bytes = size_of_val(&value) as libc::socklen_t;
+    let value = (&raw const value).cast();
+    // SAFETY: the value is valid for its length during the call.
+    checked(unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDTIMEO, value, bytes)
+    })
+    .map(drop)
+}
+
+/// Address of a path, and its bytes.
+fn path_address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
+    // SAFETY: all zeros is a valid address.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let path = path.as_os_str().as_bytes();
+    // A path ends with a zero; an empty one would be a name that the kernel chooses.
+    if path.is_empty() || path.len() >= address.sun_path.len() || path.contains(&0) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in address.sun_path.iter_mut().zip(path) {
+        *to = *from as libc::c_char;
+    }
+    let bytes = std::mem::offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
+    Ok((address, bytes as libc::socklen_t))
 }
 
 /// Address of an abstract name, and its bytes.
@@ -230,9 +304,38 @@ mod tests {
 
     #[test]
     fn name_without_listener_and_long_name_are_refused() {
-        let nobody = connect("tutti-test/nobody-listens-here").unwrap_err();
+        let limit = Duration::from_secs(20);
+        let nobody = connect("tutti-test/nobody-listens-here", limit).unwrap_err();
         assert_eq!(nobody.kind(), io::ErrorKind::ConnectionRefused);
-        assert_eq!(connect(&"x".repeat(108)).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(connect(&"x".repeat(108), limit).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        for path in ["", &"x".repeat(108), "a\0b"] {
+            let refused = connect_to(Path::new(path), limit).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{path:?}");
+        }
+    }
+
+    /// A stopped daemon or server: connections wait, and none is taken.
+    #[test]
+    fn connection_to_who_has_no_room_is_awaited_for_the_limit_alone() {
+        let folder = tutti_testkit::Scratch::new("connect");
+        let path = folder.path().join("socket");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        // SAFETY: a plain call.
+        checked(unsafe { libc::listen(listener.as_raw_fd(), 1) }).unwrap();
+        let limit = Duration::from_millis(50);
+        let mut waiting = Vec::new();
+        let full = loop {
+            match connect_to(&path, limit) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock, "{full}, after {} connections", waiting.len());
+        // Somebody is let in: there is room for one.
+        let accepted = std::thread::spawn(move || listener.accept().map(|_| listener));
+        let stream = connect_to(&path, Duration::from_secs(20)).unwrap();
+        assert_eq!(stream.write_timeout().unwrap(), None);
+        drop(accepted.join().unwrap());
     }
 
     #[test]

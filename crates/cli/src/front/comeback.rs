@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tutti_client::at;
-use tutti_client::connect::connect_to;
 use tutti_protocol::paths;
 use tutti_protocol::wire::{HEAD_BYTES, Kind, Report};
+use tutti_shm::local_socket::connect_to;
 
 use super::watch::Watch;
 use super::{End, Front, libc_signal};

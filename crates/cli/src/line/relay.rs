@@ -8,13 +8,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use tutti_client::at;
 use tutti_os::random::fill_random;
 use tutti_protocol::paths;
+use tutti_shm::local_socket::connect_to;
 use tutti_shm::users::is_own_user;
 
 use super::{Hello, MARK, VERSION, Welcome, session};
+
+/// A session that takes nobody in for so long is stopped.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Copies between stdin, stdout and the session.
 pub fn run(session: Option<&str>) -> ExitCode {
@@ -65,7 +70,7 @@ fn enter(input: &mut File) -> Result<UnixStream, String> {
         None => begin()?,
     };
     let gone = "its session has ended: the host has begun anew, or the line was cut for too long";
-    let mut stream = UnixStream::connect(socket(&name)).map_err(|_| gone.to_owned())?;
+    let mut stream = connect_to(&socket(&name), PATIENCE).map_err(|_| gone.to_owned())?;
     // The folder may be another one than that of the session.
     let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|_| gone.to_owned())?;
     if !is_own_user(peer.uid.as_raw(), peer.pid.as_raw_nonzero().get()) {

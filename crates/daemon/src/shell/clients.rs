@@ -68,6 +68,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// A daemon that has been killed lets go of its socket so late at most: after `kill -9` another one may be
 /// started at once.
 const DYING_MAX: Duration = Duration::from_secs(1);
+/// Time for the question whether somebody listens.
+const PROBE: Duration = Duration::from_millis(1);
 
 /// Opens the socket; one that a dead daemon has left is replaced. Who holds the lock beside it is its owner:
 /// two daemons that are started at once do not take it from each other. `is_on_demand`: whoever has started
@@ -78,7 +80,7 @@ pub(super) fn bind(path: &Path, is_on_demand: bool) -> Result<(UnixListener, Fil
     let lock = File::options().create(true).append(true).mode(0o600).open(&beside);
     let lock = lock.map_err(failed(format!("open {}", Path::new(&beside).display())))?;
     let deadline = Instant::now() + DYING_MAX;
-    while lock.try_lock().is_err() || std::os::unix::net::UnixStream::connect(path).is_ok() {
+    while lock.try_lock().is_err() || is_listened_at(path) {
         if is_on_demand || Instant::now() >= deadline {
             return Err(ShellError::Taken(path.to_owned()));
         }
@@ -105,6 +107,14 @@ pub(super) fn lock_state(path: &Path) -> Result<File, ShellError> {
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(lock)
+}
+
+/// Whether another process listens there, be it one that is stopped and has no room more.
+fn is_listened_at(path: &Path) -> bool {
+    match local_socket::connect_to(path, PROBE) {
+        Ok(_) => true,
+        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+    }
 }
 
 impl Shell {

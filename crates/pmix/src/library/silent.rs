@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::{Errno, ioctl_fionread, retry_on_intr};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SocketFlags, SocketType, bind, connect, getpeername, getsockname, recv,
     socket_with,
@@ -191,7 +192,9 @@ fn call(listener: SocketAddr) -> io::Result<()> {
     bind(&own, &SocketAddr::new(listener.ip(), 0))?;
     let port = SocketAddr::try_from(getsockname(&own)?)?.port();
     kept().call = Some(port);
+    set_socket_timeout(&own, Timeout::Send, Some(TAKEN_MAX))?;
     connect(&own, &listener)?;
+    set_socket_timeout(&own, Timeout::Send, None)?;
     let is_open = |kept: &mut Kept| kept.call == Some(port);
     let waited = TAKEN.wait_timeout_while(kept(), TAKEN_MAX, is_open);
     waited.unwrap_or_else(PoisonError::into_inner).0.call = None;

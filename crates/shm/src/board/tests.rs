@@ -145,6 +145,27 @@ fn board_is_found_although_signals_come_meanwhile() {
     std::fs::remove_file(&place).unwrap();
 }
 
+/// A daemon that is stopped: its socket has no room for one reader more.
+#[test]
+fn board_of_a_starter_is_found_beside_a_daemon_without_room() {
+    let folder = tutti_testkit::Scratch::new("board-full");
+    let (daemon, starter) = (folder.path().join("daemon"), folder.path().join("starter"));
+    let listener = std::os::unix::net::UnixListener::bind(&daemon).unwrap();
+    // SAFETY: a plain call.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 1) }, 0);
+    let limit = Duration::from_millis(20);
+    let waiting: Vec<UnixStream> =
+        std::iter::from_fn(|| local_socket::connect_to(&daemon, limit).ok()).collect();
+    assert!(!waiting.is_empty());
+    let (_nodes, _jobs, _reader, end) = board();
+    let link = format!("/proc/self/fd/{}", end.as_raw_fd());
+    std::os::unix::fs::symlink(link, &starter).unwrap();
+    let value = format!("{}:{}", daemon.display(), starter.display());
+    let found = Reader::find(value.as_ref());
+    assert_eq!(found.map(|reader| reader.header().kind).unwrap(), OF_DAEMON);
+    assert_eq!(Reader::connect(&daemon).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+}
+
 /// As a daemon does.
 fn hand_out(stream: &UnixStream, board: &OwnedFd) {
     let mut magic = MAGIC.to_le_bytes();

@@ -4,11 +4,15 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::local_socket;
 use crate::users::{is_one_user, is_own_user};
 
 use super::{Answer, Ask, DATA_BYTES_MAX, NoFrame, socket_name};
+
+/// A server takes its clients in within this time, also where its job has to wait for its turn.
+const CONNECT_MAX: Duration = Duration::from_secs(20);
 
 /// A connection. Packets are sent whole, so what has no answer may be said while another thread waits for
 /// one.
@@ -26,10 +30,11 @@ impl Door {
     /// The server of a region of a user on this node. Whoever else listens under its name is none.
     ///
     /// # Errors
-    /// When nobody does (`ConnectionRefused`), or another user (`PermissionDenied`).
+    /// When nobody does (`ConnectionRefused`), another user (`PermissionDenied`), or one that takes nobody in
+    /// (`WouldBlock`).
     pub fn connect(uid: u32, name: &str) -> io::Result<Self> {
         let name = socket_name(uid, name);
-        let socket = local_socket::connect(&name)?;
+        let socket = local_socket::connect(&name, CONNECT_MAX)?;
         let peer = local_socket::peer(socket.as_fd())?;
         if peer.uid != uid || !(is_one_user(uid) || is_own_user(uid, peer.pid)) {
             return Err(io::ErrorKind::PermissionDenied.into());

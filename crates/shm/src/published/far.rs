@@ -428,7 +428,7 @@ pub fn ask_services() -> Result<String, Status> {
 
 /// A connection with this node's daemon, as [`Question::Lend`]; none where there is no daemon.
 pub fn lend(service: BorrowedFd<'_>) -> Option<UnixStream> {
-    let stream = candidates().iter().find_map(connect)?;
+    let stream = candidates().iter().find_map(|candidate| connect(candidate, PLACE_MAX))?;
     let words = Question::Lend.encode();
     local_socket::send_with(stream.as_fd(), &words, service).ok().filter(|sent| *sent == words.len())?;
     stream.set_nonblocking(true).ok()?;
@@ -437,7 +437,8 @@ pub fn lend(service: BorrowedFd<'_>) -> Option<UnixStream> {
 
 /// Puts a question to this node's daemon.
 fn send(question: &Question, limit: Duration) -> Result<UnixStream, Status> {
-    let mut stream = candidates().iter().find_map(connect).ok_or(Status::Daemon)?;
+    let found = candidates().iter().find_map(|candidate| connect(candidate, limit));
+    let mut stream = found.ok_or(Status::Daemon)?;
     let sent = stream.set_read_timeout(Some(limit)).and_then(|()| stream.write_all(&question.encode()));
     sent.map(|()| stream).map_err(|_| Status::Daemon)
 }
@@ -448,9 +449,9 @@ fn ask(question: &Question, limit: Duration) -> Result<Given, Status> {
     Given::decode(&answer).ok_or(Status::Daemon)
 }
 
-/// To the daemon that listens there, if it is this user's or root's.
-fn connect(candidate: &Candidate) -> Option<UnixStream> {
-    let stream = UnixStream::connect(&candidate.socket).ok()?;
+/// To the daemon that listens there, if it is this user's or root's, and has room within the limit.
+fn connect(candidate: &Candidate, limit: Duration) -> Option<UnixStream> {
+    let stream = local_socket::connect_to(&candidate.socket, limit).ok()?;
     let daemon = local_socket::peer(stream.as_fd()).ok()?;
     let is_trusted = daemon.uid == 0 || is_own_user(daemon.uid, daemon.pid);
     (is_trusted || candidate.is_named).then_some(stream)
