@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tutti_testkit::{Need, has_command_for_part, skip};
 use tutti_tests::users::Users;
@@ -30,6 +31,45 @@ impl Site {
         Site::up_with(name, nodes, more, |_| ())
     }
 
+    /// Pid of the program of the page.
+    #[track_caller]
+    fn program(&self) -> Pid {
+        let table = std::fs::read_dir("/proc").expect("/proc").flatten();
+        let pids: Vec<i32> = table
+            .filter(|entry| {
+                let read = |name: &str| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+                let is_ours = read("cmdline").contains("--until-down")
+                    && read("environ").contains(self.cluster.folder.to_str().expect("a path of text"));
+                is_ours && read("comm").trim() == "tutti-sight"
+            })
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .collect();
+        assert_eq!(pids.len(), 1, "the program of the page");
+        Pid::from_raw(pids[0]).expect("a pid")
+    }
+
+    /// Kills the program of the page, without warning.
+    #[track_caller]
+    fn kill_program(&self) {
+        kill_process(self.program(), Signal::KILL).expect("it is there");
+        await_that("the page is gone", || std::net::TcpStream::connect(self.address).is_err());
+    }
+
+    /// Starts the program of the page at the address of before, as `tutti up` does it.
+    #[track_caller]
+    fn start_program(&self) -> Program {
+        let programs = self.users.as_ref().map_or_else(dist, |users| users.programs().to_owned());
+        let mut command = Command::new(programs.join("libexec/tutti/tutti-sight"));
+        command.args(["--until-down", "--listen", &self.address.to_string(), "--config"]);
+        command.arg(self.cluster.folder.with_file_name("tutti.toml"));
+        command.env("TUTTI_DIR", &self.cluster.folder);
+        command.env("TUTTI_DAEMON", self.cluster.folder.join("tuttid.sock"));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let started = Program(command.spawn().expect("it starts"));
+        await_that("the page is there again", || std::net::TcpStream::connect(self.address).is_ok());
+        started
+    }
+
     /// Cluster whose folder is prepared before its daemons begin.
     #[track_caller]
     pub fn up_with(name: &str, nodes: u32, more: &[&str], prepare: impl FnOnce(&Path)) -> Self {
@@ -47,6 +87,16 @@ impl Site {
         let cluster = Cluster::up_at(folder.join("cluster"), programs, nodes, &options);
         let address = address_of(&link(&cluster, &[]));
         Site { cluster, address, users, _scratch: scratch }
+    }
+}
+
+/// A program of a page that the test has started; it ends with the test.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -225,23 +275,10 @@ fn page_shows_output_to_the_owner_of_a_job_alone() {
 #[test]
 fn page_that_is_stopped_or_killed_harms_no_daemon() {
     let site = Site::up("page-killed", 1, &[]);
-    let (cluster, address) = (&site.cluster, site.address);
-    let table = std::fs::read_dir("/proc").expect("/proc").flatten();
-    let pids: Vec<i32> = table
-        .filter(|entry| {
-            let read = |name: &str| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
-            let is_ours = read("cmdline").contains("--until-down")
-                && read("environ").contains(cluster.folder.to_str().expect("a path of text"));
-            is_ours && read("comm").trim() == "tutti-sight"
-        })
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
-    assert_eq!(pids.len(), 1, "the program of the page");
-    let pid = rustix::process::Pid::from_raw(pids[0]).expect("a pid");
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("it is there");
+    let cluster = &site.cluster;
+    kill_process(site.program(), Signal::STOP).expect("it is there");
     cluster.tutti(&["run", "-n", "1", "true"]).expect_success();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is there");
-    await_that("the page is gone", || std::net::TcpStream::connect(address).is_err());
+    site.kill_program();
     cluster.tutti(&["run", "-n", "1", "true"]).expect_success();
     let ran = cluster.tutti(&["ps", "--history"]);
     assert!(ran.code() == 1 && ran.stderr.contains("no page is served here"), "{ran}");
@@ -328,6 +365,36 @@ fn page_in_a_browser_follows_jobs_and_loads_nothing_of_elsewhere() {
         }
         assert!(browser.picture().len() > 1000);
     }
+}
+
+/// The server of the page dies, a job ends and another one begins, and it is started anew.
+#[test]
+fn page_in_a_browser_goes_on_behind_a_restart_of_its_server() {
+    let Some(browser) = Browser::start("page-restart-browser", (1280, 800)) else { return };
+    let site = Site::up("page-restart", 1, &["--slots", "2"]);
+    let cluster = &site.cluster;
+    let first = submit(cluster, &["-n", "2", "sleep", "1000"]);
+    browser.open(&link(cluster, &[]));
+    let is = |script: &str| browser.run(&format!("return Boolean({script})")) == true;
+    let has_cell = |job: &str| {
+        let text = browser.run("return document.querySelector('.matrix')?.innerText ?? ''");
+        text.as_str().is_some_and(|text| text.split_whitespace().any(|word| word == job))
+    };
+    await_that("the job is in its row", || has_cell(&first));
+    browser.run("window.kept = true");
+    site.kill_program();
+    await_that("the reader is told", || is("$('status').classList.contains('bad')"));
+    assert!(has_cell(&first), "what was there stays");
+    cluster.tutti(&["kill", &first]).expect_success();
+    cluster.tutti(&["wait", &first]);
+    let second = submit(cluster, &["-n", "1", "sleep", "1001"]);
+    let _program = site.start_program();
+    await_that("the other job is there", || has_cell(&second) && !has_cell(&first));
+    assert!(is("window.kept && !$('status').classList.contains('bad')"), "it is the page of before");
+    browser.run(&format!("location.hash = 'job/{first}'"));
+    await_that("the end of the first is in the history", || {
+        is("$('job').innerText.includes('over, status')")
+    });
 }
 
 /// Views are drawn anew each second: a reader by keyboard, or in the middle of a long output, stays where he
