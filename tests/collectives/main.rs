@@ -63,6 +63,43 @@ fn nonblocking_collectives_never_match_blocking_ones() {
     }
 }
 
+/// What the reductions give, each with its bits, on ranks that stand so.
+fn rounded_results(program_of_c: &Path, options: &[&str]) -> Vec<String> {
+    let ran = run(program("mpiexec").args(options).arg(program_of_c), LIMIT).expect_success();
+    assert!(ran.stdout.contains("rounded: all right"), "{ran}");
+    ran.stdout.lines().map(str::to_owned).collect()
+}
+
+/// The results of so many ranks on one node are those on so many nodes.
+#[track_caller]
+fn rounded_everywhere_alike(ranks: &str, nodes: &[&str]) {
+    let scratch = Scratch::new(&format!("collectives-rounded-{ranks}"));
+    let rounded = compile("tests/collectives/c/rounded.c", scratch.path());
+    let inside = rounded_results(&rounded, &["-n", ranks]);
+    for nodes in nodes {
+        let between = rounded_results(&rounded, &["-n", ranks, "--virtual-nodes", nodes]);
+        assert_eq!(inside.len(), between.len());
+        for (inside, between) in inside.iter().zip(&between) {
+            assert_eq!(inside, between, "{ranks} ranks on one node and on {nodes}");
+        }
+    }
+}
+
+#[test]
+fn rounded_reductions_of_few_ranks_do_not_depend_on_the_places_of_ranks() {
+    rounded_everywhere_alike("2", &["2"]);
+    rounded_everywhere_alike("3", &["2", "3"]);
+    rounded_everywhere_alike("4", &["2", "4"]);
+}
+
+#[test]
+fn rounded_reductions_of_many_ranks_do_not_depend_on_the_places_of_ranks() {
+    rounded_everywhere_alike("5", &["5"]);
+    rounded_everywhere_alike("6", &["4", "6"]);
+    rounded_everywhere_alike("7", &["3", "7"]);
+    rounded_everywhere_alike("8", &["8"]);
+}
+
 #[test]
 fn collectives_large_work_without_process_vm() {
     let scratch = Scratch::new("collectives-refused");

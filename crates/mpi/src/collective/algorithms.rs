@@ -3,11 +3,11 @@
 use super::plan::{Place, Plan};
 use super::schedule::Schedule;
 use super::sizes::{
-    WHOLE_ALLREDUCE_BYTES_MAX, WHOLE_ALLREDUCE_OF_TWO_BYTES_MAX, WHOLE_BROADCAST_BYTES_MAX,
-    WHOLE_REDUCE_BYTES_MAX,
+    GATHERED_BYTES_MAX, ORDERED_REDUCE_BYTES_MAX, WHOLE_ALLREDUCE_BYTES_MAX,
+    WHOLE_ALLREDUCE_OF_TWO_BYTES_MAX, WHOLE_BROADCAST_BYTES_MAX, WHOLE_REDUCE_BYTES_MAX,
 };
 use super::state::Call;
-use super::work::{Root, Work};
+use super::work::{Reduction, Root, Work};
 use super::{direct, edges, reduction, remote, tree};
 use crate::comm::{Channel, Comm};
 use crate::events::{self, Event};
@@ -111,25 +111,28 @@ fn steps(plan: &mut Plan, work: &Work) -> Algorithm {
             return Algorithm::Direct;
         }
         Work::Reduce(reduction, root) => {
-            if !few && reduction.bytes > WHOLE_REDUCE_BYTES_MAX {
+            let in_order = is_in_order(reduction, few) && reduction.bytes <= ORDERED_REDUCE_BYTES_MAX;
+            if in_order && is_gathered(reduction, plan.size()) {
+                tree::reduce_in_order(plan, reduction, local(*root));
+            } else if in_order || !few && reduction.bytes > WHOLE_REDUCE_BYTES_MAX {
                 reduction::reduce(plan, reduction, local(*root));
                 return Algorithm::Reduction;
+            } else {
+                tree::reduce(plan, reduction, local(*root));
             }
-            tree::reduce(plan, reduction, local(*root));
         }
         Work::Allreduce(reduction) => {
-            // Sums of rounded numbers are grouped as inside a node, so they do not depend on the places of
-            // ranks.
-            let whole_max = match few {
-                true => WHOLE_ALLREDUCE_OF_TWO_BYTES_MAX,
-                false if reduction.reducer.is_exact() => WHOLE_ALLREDUCE_BYTES_MAX,
-                false => 0,
-            };
-            if reduction.bytes > whole_max {
+            let whole_max = if few { WHOLE_ALLREDUCE_OF_TWO_BYTES_MAX } else { WHOLE_ALLREDUCE_BYTES_MAX };
+            let in_order = is_in_order(reduction, few);
+            if reduction.bytes > whole_max || in_order && !is_gathered(reduction, plan.size()) {
                 reduction::allreduce(plan, reduction);
                 return Algorithm::Reduction;
             }
-            tree::allreduce(plan, reduction);
+            if in_order {
+                tree::allreduce_in_order(plan, reduction);
+            } else {
+                tree::allreduce(plan, reduction);
+            }
         }
         Work::ReduceScatter { reduction, counts } => {
             reduction::reduce_scatter(plan, reduction, counts);
@@ -145,6 +148,17 @@ fn steps(plan: &mut Plan, work: &Work) -> Algorithm {
         }
     }
     Algorithm::Tree
+}
+
+/// Whether operands are to be grouped as inside a node: then rounded sums do not depend on where ranks are.
+/// `few` ranks have one grouping only.
+fn is_in_order(reduction: &Reduction, few: bool) -> bool {
+    !few && !reduction.reducer.is_exact()
+}
+
+/// Whether the contributions of so many ranks travel side by side.
+fn is_gathered(reduction: &Reduction, ranks: usize) -> bool {
+    reduction.bytes.saturating_mul(ranks) <= GATHERED_BYTES_MAX
 }
 
 fn local(root: Root) -> usize {

@@ -9,7 +9,15 @@ pub(super) const WHOLE_BROADCAST_BYTES_MAX: usize = 64 << 10;
 /// Reductions to a root above this size are scattered and gathered again, when there are more than two ranks.
 pub(super) const WHOLE_REDUCE_BYTES_MAX: usize = 16 << 10;
 
-/// Exact reductions to all up to this size are exchanged as a whole; above it each rank reduces a part of the
+/// Reductions to a root that are rounded, or by a function of the program, are combined in the order of the
+/// slots up to this size, which is that of a slot.
+pub(super) const ORDERED_REDUCE_BYTES_MAX: usize = SLOT_BYTES;
+
+/// Contributions that must be combined in one order travel side by side up to this size of all of them
+/// together, so that each message is an eager one; above it each rank reduces a part of the elements.
+pub(super) const GATHERED_BYTES_MAX: usize = 64 << 10;
+
+/// Reductions to all up to this size are exchanged as a whole; above it each rank reduces a part of the
 /// elements.
 pub(super) const WHOLE_ALLREDUCE_BYTES_MAX: usize = 2 << 10;
 /// The same of two ranks, which send the same bytes either way.

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use tutti_datatype::Buffer;
 
+use super::op::Reducer;
 use super::plan::Plan;
 use super::work::Reduction;
 
@@ -121,4 +122,79 @@ pub(super) fn allreduce(plan: &mut Plan, reduction: &Reduction) {
         plan.send(me + 1, reduction.buffer_at(own));
     }
     plan.schedule.copy(reduction.buffer_at(own), reduction.buffer_at(reduction.receive));
+}
+
+/// Every process has the contributions of all after the logarithm of rounds: in each, it passes on what it
+/// has to a rank below and gets as much from one above. Then each combines them itself, in the order of
+/// [`fold`].
+pub(super) fn allreduce_in_order(plan: &mut Plan, reduction: &Reduction) {
+    let (me, size, bytes) = (plan.me, plan.size(), reduction.bytes);
+    // As they travel: that of this rank, of the next one, and so on, around.
+    let gathered = plan.schedule.memory(size * bytes);
+    let pieces =
+        |first: usize, ranks: usize| Buffer::contiguous(gathered.wrapping_add(first * bytes), ranks * bytes);
+    plan.schedule.copy(reduction.contribution(), pieces(0, 1));
+    let mut distance = 1;
+    while distance < size {
+        let ranks = distance.min(size - distance);
+        let received = plan.receive((me + distance) % size, pieces(distance, ranks));
+        plan.send((me + size - distance) % size, pieces(0, ranks));
+        if let Some(received) = received {
+            plan.schedule.await_one(received);
+        }
+        distance *= 2;
+    }
+    fold(plan, reduction, |rank| pieces((rank + size - me) % size, 1));
+}
+
+/// Up the tree whose root is `root`, all contributions side by side; the root combines them in the order of
+/// [`fold`].
+pub(super) fn reduce_in_order(plan: &mut Plan, reduction: &Reduction, root: usize) {
+    let (size, bytes) = (plan.size(), reduction.bytes);
+    let relative = (plan.me + size - root) % size;
+    let absolute = |relative: usize| (relative + root) % size;
+    let distance_up = |relative: usize| 1_usize << relative.trailing_zeros();
+    let branch = |relative: usize| match relative {
+        0 => size,
+        _ => distance_up(relative).min(size - relative),
+    };
+    // As they travel: that of this rank, then those of the ranks below it in the tree.
+    let mine = branch(relative);
+    let gathered = plan.schedule.memory(mine * bytes);
+    let pieces =
+        |first: usize, ranks: usize| Buffer::contiguous(gathered.wrapping_add(first * bytes), ranks * bytes);
+    plan.schedule.copy(reduction.contribution(), pieces(0, 1));
+    let mut distance = 1;
+    while distance < mine {
+        let from = relative + distance;
+        plan.receive(absolute(from), pieces(distance, branch(from)));
+        distance *= 2;
+    }
+    plan.schedule.await_all();
+    if relative == 0 {
+        fold(plan, reduction, |rank| pieces((rank + size - root) % size, 1));
+    } else {
+        plan.send(absolute(relative - distance_up(relative)), pieces(0, mine));
+    }
+}
+
+/// Combines the contributions of all ranks, which stand in these places as they travel, from the last rank to
+/// the first, as the members of a node do (`flags`): the result does not depend on where ranks are.
+fn fold(plan: &mut Plan, reduction: &Reduction, place: impl Fn(usize) -> Buffer) {
+    let reducer: Rc<Reducer> = Rc::new(reduction.reducer.clone());
+    let (last, count, result) = (plan.size() - 1, reduction.count, reduction.receive);
+    plan.schedule.copy(place(last), reduction.buffer_at(result));
+    // A function of the user sees elements of its type, which may have gaps.
+    let laid_out = reducer.kernel().is_none().then(|| plan.schedule.elements(&reducer.datatype, count));
+    for rank in (0..last).rev() {
+        let contribution = place(rank);
+        let operand = match laid_out {
+            Some(operand) => {
+                plan.schedule.copy(contribution, reduction.buffer_at(operand));
+                operand
+            }
+            None => contribution.at,
+        };
+        plan.schedule.combine(&reducer, operand, result, count);
+    }
 }

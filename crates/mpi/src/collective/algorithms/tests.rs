@@ -126,3 +126,5 @@ fn collective_schedule_of_intercommunicators_posts_receives_first() {
         }
     }
 }
+
+mod grouping;
