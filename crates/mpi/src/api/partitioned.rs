@@ -8,8 +8,8 @@ use crate::datatype::Data;
 use crate::datatype::HasTypes;
 use crate::error::{Result, check};
 use crate::partitioned::{self, Arguments};
-use crate::process;
 use crate::process::entry::{continue_after, outside};
+use crate::process::{self, Guard};
 use crate::progress::Progress;
 use crate::request::persistent::HasPersistents;
 
@@ -69,6 +69,53 @@ pub(super) fn declare_one(name: &'static CStr, partition: c_int, request: MPI_Re
     let entered = entered.or_else(|| crate::check::enter_call(name));
     let Some(guard) = entered else { return outside(name) };
     continue_after(guard, name, MPI_COMM_NULL, |guard| declare_range(guard, partition, partition, request))
+}
+
+/// Says whether a partition has arrived: at once where it has, or lies in its ring; any other case, wrong
+/// arguments included, as [`partitioned::has_arrived`] does.
+///
+/// # Safety
+/// `flag` is valid for writing.
+#[inline(always)]
+pub(super) unsafe fn ask_for_one(
+    name: &'static CStr,
+    request: MPI_Request,
+    partition: c_int,
+    flag: *mut c_int,
+) -> c_int {
+    let mut entered = process::enter_running();
+    if let Some(guard) = &mut entered
+        && guard.engine.try_find_arrived(request, partition)
+    {
+        // SAFETY: our contract.
+        unsafe { flag.write(1) };
+        return MPI_SUCCESS;
+    }
+    // SAFETY: our contract.
+    unsafe { ask_slowly(entered, name, request, partition, flag) }
+}
+
+/// The rest of [`ask_for_one`].
+///
+/// # Safety
+/// `flag` is valid for writing.
+#[inline(never)]
+unsafe fn ask_slowly(
+    entered: Option<Guard>,
+    name: &'static CStr,
+    request: MPI_Request,
+    partition: c_int,
+    flag: *mut c_int,
+) -> c_int {
+    // Where there is none the process is not running, or it is being checked.
+    let entered = entered.or_else(|| crate::check::enter_call(name));
+    let Some(guard) = entered else { return outside(name) };
+    continue_after(guard, name, MPI_COMM_NULL, |guard| {
+        let has_arrived = partitioned::has_arrived(guard, request, partition)?;
+        // SAFETY: our contract.
+        unsafe { flag.write(c_int::from(has_arrived)) };
+        Ok(())
+    })
 }
 
 /// Declares partitions `low` to `high` ready, both included.

@@ -5,6 +5,7 @@
 //! Psend_init   take_ring: one that is empty again, or make_ring: a new one in the caller's memory
 //! Pready       write_pieces; an operation that finds no room is looked at by each progress until it has some
 //! Start        read_pieces; an operation that has not all is looked at by each progress until it has
+//! Parrived     try_find_arrived, which leaves the last record to progress; else read_ring_now
 //! free         put_ring_back
 //! ```
 
@@ -87,6 +88,21 @@ impl Engine {
             self.call_receiver(index);
         }
         true
+    }
+
+    /// Whether a partition of a receive has arrived, where that costs no more than a look into its ring; false
+    /// says nothing.
+    #[inline(always)]
+    pub fn try_find_arrived(&mut self, request: MPI_Request, partition: i32) -> bool {
+        let Some(index) = self.requests.index(request.0) else { return false };
+        let Some(made) = self.partitioned_mut(index) else { return false };
+        let (look, peer) = (made.look_for(partition as usize), made.peer);
+        if look.any
+            && let Some(from) = peer
+        {
+            self.job.ring(from as usize);
+        }
+        look.has_arrived
     }
 
     #[inline(never)]

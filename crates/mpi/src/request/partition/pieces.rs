@@ -122,9 +122,36 @@ pub(crate) struct Read {
     pub(crate) too_long: Option<(Buffer, usize)>,
 }
 
+/// Outcome of a look for one partition.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    /// Whether a record was taken.
+    pub(crate) any: bool,
+    /// Whether the partition has arrived; where not, more must be done to know.
+    pub(crate) has_arrived: bool,
+}
+
 /// Where the data of these partitions lie.
 fn bytes_of(range: &Range<u32>, each: usize) -> Range<usize> {
     range.start as usize * each..range.end as usize * each
+}
+
+/// Copies the data of a record, which begin at a word, to their place, as far as there is one.
+///
+/// # Safety
+/// The memory behind `whole` is valid for writing, `data` for reading the place's bytes.
+#[inline(always)]
+unsafe fn store_record(whole: &Buffer, place: &Range<usize>, data: *const u8) {
+    let is_word = place.len() == WORD_BYTES && place.end <= whole.bytes;
+    // SAFETY: our contract.
+    unsafe {
+        if is_word && whole.map.is_none() {
+            let to = whole.at.add(place.start).cast::<u64>();
+            to.write_unaligned(data.cast::<u64>().read());
+        } else {
+            whole.store(place.start, data, place.len());
+        }
+    }
 }
 
 impl Partitioned {
@@ -307,6 +334,45 @@ impl Partitioned {
         }
     }
 
+    /// Looks for a partition of a started receive, in the ring if need be. Data are all that it takes, and it
+    /// leaves the last of a start and what has no room to [`Partitioned::read_ring`].
+    #[inline(always)]
+    pub(crate) fn look_for(&mut self, partition: usize) -> Look {
+        let mut look = Look::default();
+        let Side::Receiver(Some(Introduction { partitions, bytes: each, .. })) = self.side else {
+            return look;
+        };
+        if !self.active || partition >= self.partitions || !are_gathered(each) {
+            return look;
+        }
+        let theirs = self.overlapping(partition, partitions);
+        let theirs = theirs.start as u32..theirs.end as u32;
+        let Pieces { set, bulk, ring, is_looked_at, .. } = &mut self.pieces;
+        look.has_arrived = set.covers(&theirs);
+        let (Some(End::In(ring)), None, true) = (ring.as_deref_mut(), bulk, *is_looked_at) else {
+            return look;
+        };
+        while !look.has_arrived
+            && let Some(Record::Data(run, data)) = ring.peek(each)
+        {
+            let place = bytes_of(&run, each);
+            let is_last = set.count() + run.len() >= partitions;
+            if is_last || run.end as usize > partitions || place.end > self.whole.bytes {
+                break;
+            }
+            // SAFETY: the user's memory of an active operation, in which the place lies. The data lie in the
+            // ring until the record is taken.
+            unsafe { store_record(&self.whole, &place, data) };
+            set.insert(run);
+            ring.take();
+            (look.any, look.has_arrived) = (true, set.covers(&theirs));
+        }
+        if look.any {
+            ring.publish();
+        }
+        look
+    }
+
     /// Reads the records in the ring, up to the end of this start, or to data that are the next message.
     pub(crate) fn read_ring(&mut self) -> Read {
         let mut read = Read::default();
@@ -324,17 +390,9 @@ impl Partitioned {
                 Record::Data(run, data) => {
                     assert!(run.end as usize <= partitions, "{run:?} of {partitions} partitions");
                     let place = bytes_of(&run, each);
-                    let is_word = place.len() == WORD_BYTES && place.end <= self.whole.bytes;
                     // SAFETY: the user's memory of an active operation; what lies behind it is dropped. The
-                    // data lie in the ring, from a word on, until the record is taken.
-                    unsafe {
-                        if is_word && self.whole.map.is_none() {
-                            let to = self.whole.at.add(place.start).cast::<u64>();
-                            to.write_unaligned(data.cast::<u64>().read());
-                        } else {
-                            self.whole.store(place.start, data, place.len());
-                        }
-                    }
+                    // data lie in the ring until the record is taken.
+                    unsafe { store_record(&self.whole, &place, data) };
                     if place.end > self.whole.bytes && read.too_long.is_none() {
                         read.too_long = Some((self.whole.part(place.start, place.len()), place.len()));
                     }
