@@ -1,4 +1,5 @@
-//! A rank with `TUTTI_POLITE=1` sleeps while its node's board says that the network is congested.
+//! A rank with `TUTTI_POLITE=1` sleeps while its node's board says that the network is congested: before long
+//! messages, and before each access to shared memory that may send.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,7 +7,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_testkit::{Need, skip};
-use tutti_tests::{Scratch, compile};
+use tutti_tests::{Scratch, compile, compile_with};
 
 use crate::Cluster;
 
@@ -95,4 +96,49 @@ fn rank_that_is_not_polite_sends_on_a_congested_network() {
     // Nobody holds a message for a second; that many in less time show it, on a quiet machine or not.
     let seen: Vec<f64> = (0..3).map(|_| sent_while_congested("polite-not", "TUTTI_POLITE=0").0).collect();
     assert!(seen.iter().any(|seconds| *seconds < f64::from(JUDGED)), "{seen:?}");
+}
+
+/// Sums of the shared memory program: of 1 to 30, by both.
+const COUNTED: u32 = 930;
+
+/// How often each rank of a program of shared memory has slept before it sent, the network being congested at
+/// the node of rank 1 all the time.
+fn naps_while_congested(name: &str, polite: &str) -> Vec<u64> {
+    // The daemon is stopped, so that it does not take back what is written on its board.
+    let cluster = Cluster::up(name, 2, &["--lost-after", "600"]);
+    let scratch = Scratch::new(&format!("{name}-program"));
+    let program = compile_with("tutticc", "tests/dsm/programs/polite.c", scratch.path());
+    let go = scratch.path().join("go");
+    let [program, file] = [&program, &go].map(|path| path.to_str().expect("a path in UTF-8"));
+    let words = ["run", "-N", "2", "-n", "2", "env", polite, "TUTTI_STATS=json", program, file];
+    let mut job = cluster.start(&words);
+    job.await_line("polite: up");
+    let daemon = cluster.daemon(1);
+    let stopped = Stopped::new(daemon);
+    write_congested_until(daemon, u64::MAX);
+    std::fs::write(&go, "").expect("a file in a scratch folder");
+    job.await_line(&format!("polite: counted {COUNTED}"));
+    drop(stopped);
+    let (status, errors, lines) = job.end_with_output();
+    assert_eq!(status, 0, "{errors} {lines:?}");
+    let naps = |line: &str| {
+        let counts: serde_json::Value = serde_json::from_str(line).ok()?;
+        counts.get("shared_memory_of")?;
+        counts.get("naps")?.as_u64()
+    };
+    let all: Vec<u64> = errors.lines().filter_map(naps).collect();
+    assert_eq!(all.len(), 2, "a line for each rank: {errors}");
+    all
+}
+
+// Paper: C25
+#[test]
+fn program_of_shared_memory_naps_while_the_network_is_congested_and_ends_right() {
+    if !rustix::process::geteuid().is_root() {
+        return skip(Need::Root, "a user may not write the memory of a daemon, though it is his");
+    }
+    let naps = naps_while_congested("polite-shared", "TUTTI_POLITE=1");
+    // A barrier and a lock in each of 30 rounds; the other node has a free network.
+    assert!(naps[1] >= 30 && naps[0] == 0, "{naps:?}");
+    assert_eq!(naps_while_congested("polite-shared-not", "TUTTI_POLITE=0"), [0, 0]);
 }
