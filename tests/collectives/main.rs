@@ -63,7 +63,7 @@ fn nonblocking_collectives_never_match_blocking_ones() {
     }
 }
 
-/// What the reductions give, each with its bits, on ranks that stand so.
+/// Results of the reductions, each with its bits, on ranks that stand so.
 fn rounded_results(program_of_c: &Path, options: &[&str]) -> Vec<String> {
     let ran = run(program("mpiexec").args(options).arg(program_of_c), LIMIT).expect_success();
     assert!(ran.stdout.contains("rounded: all right"), "{ran}");

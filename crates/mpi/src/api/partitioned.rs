@@ -9,7 +9,7 @@ use crate::datatype::HasTypes;
 use crate::error::{Result, check};
 use crate::partitioned::{self, Arguments};
 use crate::process::entry::{continue_after, outside};
-use crate::process::{self, Guard};
+use crate::process;
 use crate::progress::Progress;
 use crate::request::persistent::HasPersistents;
 
@@ -91,22 +91,6 @@ pub(super) unsafe fn ask_for_one(
         unsafe { flag.write(1) };
         return MPI_SUCCESS;
     }
-    // SAFETY: our contract.
-    unsafe { ask_slowly(entered, name, request, partition, flag) }
-}
-
-/// The rest of [`ask_for_one`].
-///
-/// # Safety
-/// `flag` is valid for writing.
-#[inline(never)]
-unsafe fn ask_slowly(
-    entered: Option<Guard>,
-    name: &'static CStr,
-    request: MPI_Request,
-    partition: c_int,
-    flag: *mut c_int,
-) -> c_int {
     // Where there is none the process is not running, or it is being checked.
     let entered = entered.or_else(|| crate::check::enter_call(name));
     let Some(guard) = entered else { return outside(name) };

@@ -90,8 +90,8 @@ impl Engine {
         true
     }
 
-    /// Whether a partition of a receive has arrived, where that costs no more than a look into its ring; false
-    /// says nothing.
+    /// Whether a partition of a receive has arrived, where that costs no more than a look into its ring;
+    /// false says nothing.
     #[inline(always)]
     pub fn try_find_arrived(&mut self, request: MPI_Request, partition: i32) -> bool {
         let Some(index) = self.requests.index(request.0) else { return false };

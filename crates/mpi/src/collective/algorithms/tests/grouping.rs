@@ -98,7 +98,7 @@ fn expected(size: usize, count: usize) -> Vec<f64> {
     sum
 }
 
-/// What all ranks have when `count` numbers of each are added, to all or to a root.
+/// Results at all ranks when `count` numbers of each are added, to all or to a root.
 fn added(size: usize, count: usize, in_place: bool, root: Option<usize>) -> Vec<Vec<f64>> {
     let types = Predefined::new();
     let double = types.find(MPI_DOUBLE).expect("a predefined type");
