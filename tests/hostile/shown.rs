@@ -7,7 +7,7 @@ use crate::Machine;
 
 const HOSTILE: usize = 0;
 /// Clears the screen, names the window, hides, turns, and begins a line that looks like another job's.
-const DECEPTION: &str =
+pub const DECEPTION: &str =
     "\u{1b}[2J\u{1b}]0;mine\u{7}\r\u{202e}evil\u{2028}\u{200b}\u{9b}1m\n99 over(0) root\u{feff}";
 
 /// A request with a text in place of a word.
@@ -16,8 +16,16 @@ fn with(request: &serde_json::Value, word: &str, text: &str) -> String {
     request.to_string().replace(word, text.trim_matches('"'))
 }
 
+/// Note such as the stand-ins for Slurm's commands keep with a job, which a user has kept without them.
+fn note() -> String {
+    let texts = ["comment", "account", "dependency", "folder", "script", "submit_host"];
+    let note: serde_json::Map<String, serde_json::Value> =
+        texts.map(|name| (name.to_owned(), DECEPTION.into())).into_iter().collect();
+    serde_json::Value::from(note).to_string()
+}
+
 #[track_caller]
-fn assert_shows_what_it_says(what: &str, text: &str) {
+pub fn assert_shows_what_it_says(what: &str, text: &str) {
     let found = text.chars().find(|letter| is_deceptive(*letter) && *letter != '\n');
     assert_eq!(found, None, "{what}: {}", text.escape_debug());
     assert!(
@@ -35,6 +43,9 @@ fn names_and_commands_of_a_user_deceive_no_reader_of_any_command() {
     let named = serde_json::from_str(&with(&request, "NAMEHERE", DECEPTION)).expect("JSON");
     let refused = machine.ask(HOSTILE, &named).1["Refused"].as_str().map(str::to_owned);
     assert_shows_what_it_says("the refusal", refused.as_deref().unwrap_or_default());
+    let mut request = request;
+    assert!(request["Submit"]["batch"]["annotation"].is_string(), "{request}");
+    request["Submit"]["batch"]["annotation"] = note().into();
     let (_kept, answer) = machine.ask_text(HOSTILE, &with(&request, "ARGUMENTHERE", DECEPTION));
     let runs = answer["Job"].as_u64().unwrap_or_else(|| panic!("{answer}"));
     // One whose program is not there: it is named in why it has ended.
@@ -69,7 +80,15 @@ fn names_and_commands_of_a_user_deceive_no_reader_of_any_command() {
     for words in commands {
         check(&words.join(" "), &machine.cluster.tutti(words));
     }
-    let slurm: [&[&str]; 3] = [&["squeue"], &["sacct"], &["scontrol", "show", "job", &runs]];
+    let slurm: [&[&str]; 7] = [
+        &["squeue"],
+        &["squeue", "-o", "%i %j %k %o %Z %a %E"],
+        &["squeue", "-O", "JobID,Comment:90,Command:90,WorkDir:90,Account:90,Dependency:90"],
+        &["sacct"],
+        &["sacct", "-P", "-o", "JobID,JobName,Account,Comment,WorkDir,SubmitLine"],
+        &["scontrol", "show", "job", &runs],
+        &["scontrol", "-o", "show", "job", &runs],
+    ];
     for words in slurm {
         let path = machine.users.programs().join("share/tutti/slurm/bin").join(words[0]);
         let mut command = std::process::Command::new(path);

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use tutti_client::node_list;
 use tutti_client::requests::{Control, NodeRow, Request};
+use tutti_os::stderr::escape_control;
 use tutti_protocol::users::Change;
 
 use crate::forms;
@@ -282,7 +283,8 @@ fn config() -> Result<String, String> {
 
 fn record(lines: &Record, in_one_line: bool) -> String {
     let lines = lines.iter().map(|line| {
-        let fields: Vec<String> = line.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let fields: Vec<String> =
+            line.iter().map(|(name, value)| format!("{name}={}", escape_control(value))).collect();
         fields.join(" ")
     });
     let lines: Vec<String> = lines.collect();
@@ -535,6 +537,17 @@ mod tests {
         }
         let lines = record(&job(&one, 62_000), false);
         assert!(lines.starts_with("JobId=7 JobName=mesh\n   UserId=root(0) ") && lines.ends_with("\n\n"));
+    }
+
+    #[test]
+    fn job_is_shown_in_its_lines_whatever_its_user_has_noted() {
+        let note = Note { comment: "c\n\nJobId=8 \u{1b}[2J\u{202e}".into(), ..Note::default() };
+        let one = tests::job(7, json!({"name": "mesh", "kept_note": note.text().unwrap()}));
+        let text = record(&job(&one, 62_000), true);
+        assert!(
+            text.contains(" Comment=c\\n\\nJobId=8 \\u{1b}[2J\\u{202e} ") && text.lines().count() == 1,
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Format strings of the listing commands: `%.18i %2t` of `squeue` and `sinfo`, `Name:width` of `-O`, and
 //! the columns of `sacct`.
 
+use tutti_os::stderr::escape_control;
+
 /// A piece of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
@@ -95,10 +97,11 @@ pub fn line(pieces: &[Piece], field: impl Fn(char) -> Option<String>) -> String 
     line
 }
 
-/// A value cut or padded to a width.
+/// A value cut or padded to a width. What it has of its job's user is what it shows.
 #[must_use]
 pub fn fit(value: &str, width: Option<usize>, right: bool) -> String {
-    let Some(width) = width else { return value.to_owned() };
+    let value = escape_control(value);
+    let Some(width) = width else { return value };
     let cut: String = value.chars().take(width).collect();
     let pad = " ".repeat(width.saturating_sub(cut.chars().count()));
     if right { pad + &cut } else { cut + &pad }
@@ -137,6 +140,7 @@ mod tests {
         line(&pieces(format), |letter| match letter {
             'i' => Some("12345".into()),
             't' => Some("OOM".into()),
+            'c' => Some("a\nb\u{202e}".into()),
             _ => None,
         })
     }
@@ -153,6 +157,7 @@ mod tests {
             ("%#i", "12345\n"),
             ("%.5q|%-5i", "%.5q|%-5i\n"),
             ("x%", "x\n"),
+            ("%c|%.7c|%1c", "a\\nb\\u{202e}|a\\nb\\u{|a\n"),
         ] {
             assert_eq!(shown(format), expected, "{format}");
         }
