@@ -38,6 +38,7 @@ mod orphans;
 mod output;
 mod passed;
 mod queue;
+mod reads;
 mod rubbish;
 mod scripts;
 mod shares;

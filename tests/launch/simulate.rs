@@ -58,7 +58,7 @@ fn simulate_plays_months_of_a_model_and_wrong_words_are_one_line() {
         (&["--lublin", "5", "--idle", "51"], "51 is not in 0..=50"),
         (&["--lublin", "0"], "0 is not in 1..=1000000"),
         (&["--swf", "/nowhere.swf"], "cannot read /nowhere.swf"),
-        (&["--swf", "/"], "/ is not a file"),
+        (&["--swf", "/"], "cannot read /: it is no file"),
         (&["--swf", path], "there is no job to simulate"),
     ] {
         let ran = simulate(words);

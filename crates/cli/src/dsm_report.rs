@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use addr2line::Loader;
+use tutti_os::stderr::escape_control;
 
 use crate::stdout;
 
@@ -16,6 +19,9 @@ const HEAD: &str = "tutti-dsm-report 2";
 const PREFIX: &str = "tutti-dsm.";
 /// Bytes of a page of shared memory.
 const PAGE_BYTES: u64 = 4096;
+
+/// Bytes of a report, at most.
+const REPORT_BYTES_MAX: u64 = 64 << 20;
 
 /// Arguments of `tutti dsm-report`.
 #[derive(Clone, Debug, clap::Args)]
@@ -141,7 +147,8 @@ fn read(folder: &Path) -> Result<Vec<(PathBuf, String)>, String> {
         ));
     }
     let with_text = |path: PathBuf| {
-        let text = std::fs::read_to_string(&path).map_err(|error| fail(&path, error))?;
+        let bytes = tutti_os::read_file(&path, REPORT_BYTES_MAX).map_err(|error| fail(&path, error))?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
         match text.lines().next() {
             Some(HEAD) => Ok((path, text)),
             found => Err(format!(
@@ -167,6 +174,21 @@ fn parse(line: &str) -> Option<Site<'_>> {
     Some(Site { file: words.next()?, base, address, costs })
 }
 
+/// The debug lines of a file, and whether it is at a fixed address. A report names any file, and this one
+/// says which others are opened and how much memory it takes: for root it must be root's.
+fn open(path: &str) -> Option<(Loader, bool)> {
+    let (file, found) = tutti_os::open_with_facts(Path::new(path)).ok()?;
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root && found.uid() != 0 {
+        return None;
+    }
+    let mut kind = [0];
+    file.read_exact_at(&mut kind, 16).ok()?;
+    // Whoever may change the name meanwhile would have another one opened.
+    let opened = is_root.then(|| format!("/proc/self/fd/{}", file.as_raw_fd()));
+    Some((Loader::new(opened.as_deref().unwrap_or(path)).ok()?, kind == [2]))
+}
+
 /// Lines of the program with their costs, and the debug lines of its files.
 #[derive(Default)]
 struct Lines {
@@ -183,24 +205,23 @@ impl Lines {
 
     /// "lu.c:212 daxpy", or what is known.
     fn name(&mut self, site: &Site<'_>) -> String {
-        let open = || {
-            let is_fixed = std::fs::read(site.file).ok()?.get(16).copied()? == 2;
-            Some((Loader::new(site.file).ok()?, is_fixed))
-        };
         let offset = site.address.wrapping_sub(site.base);
         let short = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-        let unknown = format!("{}+{offset:#x}", short(site.file));
-        let Some((loader, is_fixed)) = self.files.entry(site.file.to_owned()).or_insert_with(open) else {
+        let unknown = escape_control(&format!("{}+{offset:#x}", short(site.file)));
+        let Some((loader, is_fixed)) =
+            self.files.entry(site.file.to_owned()).or_insert_with(|| open(site.file))
+        else {
             return unknown;
         };
         let address = if *is_fixed { site.address } else { offset };
         let function = loader.find_symbol(address).unwrap_or_default();
         let location = loader.find_location(address).ok().flatten();
-        match location.and_then(|location| Some((location.file?, location.line?))) {
+        let name = match location.and_then(|location| Some((location.file?, location.line?))) {
             Some((file, line)) => format!("{}:{line} {function}", short(file)).trim_end().to_owned(),
-            None if function.is_empty() => unknown,
+            None if function.is_empty() => return unknown,
             None => format!("{function} ({unknown})"),
-        }
+        };
+        escape_control(&name)
     }
 
     /// Most costly lines first.

@@ -13,6 +13,8 @@ use tutti_os::random::fill_random;
 
 /// The kernel follows as many symbolic links.
 const LINKS_MAX: usize = 40;
+/// Number of users where all of them are.
+const ALL: &str = " 4294967295";
 /// Signals whose default is to end the program, from a terminal or another program.
 const ENDS: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
@@ -28,25 +30,39 @@ enum Target {
 }
 
 impl Target {
-    /// Symbolic links are followed, as open(2) does.
-    fn of(path: &Path) -> Self {
+    /// Symbolic links are followed, as open(2) does; but in a folder of another user root would be led
+    /// anywhere.
+    fn of(path: &Path) -> io::Result<Self> {
         let mut at = path.to_owned();
         for _ in 0..LINKS_MAX {
             match std::fs::symlink_metadata(&at) {
+                Ok(found) if found.is_symlink() && is_led(&found) => {
+                    let text = format!("{} is a link that user {} has made", at.display(), found.uid());
+                    return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+                }
                 Ok(found) if found.is_symlink() => {}
-                Ok(found) if !found.is_file() => return Target::Stream(at),
-                _ => return Target::File(at),
+                Ok(found) if !found.is_file() => return Ok(Target::Stream(at)),
+                _ => return Ok(Target::File(at)),
             }
             let folder = at.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
             let (Ok(folder), Ok(next)) = (folder.canonicalize(), at.read_link()) else { break };
             // A link to an open file, which may have no name.
             if folder.starts_with("/proc") {
-                return descriptor(&folder, at.file_name()).map_or(Target::Stream(at), Target::Descriptor);
+                let own = descriptor(&folder, at.file_name());
+                return Ok(own.map_or(Target::Stream(at), Target::Descriptor));
             }
             at = folder.join(next);
         }
-        Target::Stream(path.to_owned())
+        Ok(Target::Stream(path.to_owned()))
     }
+}
+
+/// Whether this process is root's, and the link another user's. In a namespace of users the links of the
+/// machine's root are nobody's, and root has no more rights than whoever has made it.
+fn is_led(link: &Metadata) -> bool {
+    let is_whole =
+        || std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.trim_end().ends_with(ALL));
+    rustix::process::geteuid().is_root() && link.uid() != 0 && is_whole()
 }
 
 /// The number of one of our own descriptors, by its place in /proc.
@@ -58,15 +74,15 @@ fn descriptor(folder: &Path, name: Option<&OsStr>) -> Option<RawFd> {
 /// True if what is written to the path is no file of that name, as with `/dev/stdout`.
 pub fn is_stream(path: &Path) -> bool {
     match Target::of(path) {
-        Target::File(_) => false,
-        Target::Descriptor(_) => true,
-        Target::Stream(path) => !path.is_dir(),
+        Ok(Target::File(_)) | Err(_) => false,
+        Ok(Target::Descriptor(_)) => true,
+        Ok(Target::Stream(path)) => !path.is_dir(),
     }
 }
 
 /// True if the path names a descriptor of this process, as `/dev/stdout` does.
 pub fn is_descriptor(path: &Path) -> bool {
-    matches!(Target::of(path), Target::Descriptor(_))
+    matches!(Target::of(path), Ok(Target::Descriptor(_)))
 }
 
 /// Writes the file under another name beside it, then gives it its own: a full disk leaves what was there,
@@ -76,7 +92,7 @@ pub fn is_descriptor(path: &Path) -> bool {
 /// # Errors
 /// When it cannot be written; a text for the user.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    let written = match Target::of(path) {
+    let written = Target::of(path).and_then(|target| match target {
         // A file that may not be written may not be replaced either, and some links the kernel does not
         // follow.
         Target::File(target) => may_write(path)
@@ -85,7 +101,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
         Target::Stream(target) => {
             File::options().append(true).open(target).and_then(|mut file| file.write_all(bytes))
         }
-    };
+    });
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
@@ -183,6 +199,35 @@ mod tests {
         }
         std::os::unix::fs::symlink("round", folder.0.join("round")).unwrap();
         assert!(write(&folder.0.join("round"), b"").is_err_and(|text| text.contains("round")));
+    }
+
+    /// A test of root's: who else could be led by whom?
+    #[test]
+    fn output_file_of_root_is_not_behind_a_link_of_another_user() {
+        let folder = Folder::new("led");
+        let (link, file) = (folder.0.join("link"), folder.0.join("file"));
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let given = rustix::fs::chownat(
+            rustix::fs::CWD,
+            &link,
+            Some(Uid::from_raw(65_534)),
+            None,
+            rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
+        );
+        if given.is_err() {
+            return tutti_testkit::skip(tutti_testkit::Need::Root, "only root gives links away");
+        }
+        let error = write(&link, b"text").unwrap_err();
+        assert!(error.ends_with("link is a link that user 65534 has made"), "{error}");
+        assert!(!is_stream(&link) && !is_descriptor(&link) && !file.exists());
+        // The user's file itself is written to, and stays the user's.
+        std::fs::write(&file, "old").unwrap();
+        std::os::unix::fs::chown(&file, Some(65_534), None).unwrap();
+        write(&file, b"new").unwrap();
+        assert_eq!(
+            (std::fs::read(&file).unwrap(), file.metadata().unwrap().uid()),
+            (b"new".to_vec(), 65_534)
+        );
     }
 
     #[test]

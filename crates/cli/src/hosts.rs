@@ -7,7 +7,7 @@
 //! ranks are dealt out together.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::fs::File;
 
 use tutti_protocol::spread::{SpreadError, first_ranks};
 
@@ -397,11 +397,12 @@ fn read_file(file: impl AsRef<OsStr>) -> Result<Vec<Line>, HostError> {
     let file = file.as_ref();
     let name = file.to_string_lossy().into_owned();
     let unreadable = |reason: String| HostError::Unreadable(name.clone(), reason);
-    let size = std::fs::metadata(Path::new(file)).map_err(|error| unreadable(error.to_string()))?.len();
-    if size > FILE_BYTES_MAX {
-        return Err(unreadable(format!("{size} bytes are no list of hosts")));
-    }
-    let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
+    let read = File::open(file).and_then(|opened| tutti_os::read_all(opened, FILE_BYTES_MAX));
+    let bytes = read.map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge => unreadable(format!("{error}, so it is no list of hosts")),
+        _ => unreadable(error.to_string()),
+    })?;
+    let text = String::from_utf8(bytes).map_err(|_| unreadable("it is no text".into()))?;
     let mut hosts = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let wrong = |()| HostError::Line { file: name.clone(), line: index + 1, text: line.into() };

@@ -11,7 +11,6 @@
 //! PMIx server may load: the one that came with that Open MPI, else the machine's.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -94,7 +93,7 @@ fn behind_given(variables: &[(OsString, OsString)], name: &str, ours: &OsStr) ->
 
 /// The file that a program of MPICH needs preloaded, since it looks into folders of its own first.
 fn to_preload(program: &Path) -> Option<&'static str> {
-    let needs = elf::needs(&File::open(program).ok()?);
+    let needs = elf::needs(&tutti_os::open_file(program).ok()?);
     AS_MPICH
         .into_iter()
         .find(|name| needs.own_path_first && needs.libraries.iter().any(|needed| needed == name))
@@ -106,7 +105,7 @@ pub fn bit_that_hides(program: &Path, choice: Choice) -> Option<&'static str> {
     if choice == Choice::Own || rustix::thread::no_new_privs().unwrap_or(false) {
         return None;
     }
-    let file = File::open(program).ok()?;
+    let file = tutti_os::open_file(program).ok()?;
     let needs = elf::needs(&file);
     let of_mpich = |library: &String| elf::other_mpi(library) == Some(elf::OtherMpi::Mpich);
     if !needs.libraries.iter().any(of_mpich) {
@@ -125,7 +124,7 @@ pub fn bit_that_hides(program: &Path, choice: Choice) -> Option<&'static str> {
 
 /// Whether a program needs Open MPI's library.
 pub fn is_of_open_mpi(program: &Path) -> bool {
-    File::open(program).is_ok_and(|file| of_open_mpi(&elf::needs(&file)))
+    tutti_os::open_file(program).is_ok_and(|file| of_open_mpi(&elf::needs(&file)))
 }
 
 /// Whether a program needs the library of another MPI than Open MPI, ours among them.
@@ -133,7 +132,7 @@ pub fn is_of_other_mpi(program: &Path) -> bool {
     let is_other = |library: &String| {
         library.starts_with("libmpi_abi.so") || elf::other_mpi(library) == Some(elf::OtherMpi::Mpich)
     };
-    File::open(program).is_ok_and(|file| elf::needed(&file).iter().any(is_other))
+    tutti_os::open_file(program).is_ok_and(|file| elf::needed(&file).iter().any(is_other))
 }
 
 fn of_open_mpi(needs: &elf::Needs) -> bool {
@@ -161,7 +160,7 @@ fn prefix_of_open_mpi(program: &Path, variables: &[(OsString, OsString)]) -> Opt
 
 /// Folders in which a program searches for libraries before the machine's: its own, and LD_LIBRARY_PATH.
 fn searched(program: &Path, variables: &[(OsString, OsString)]) -> Vec<PathBuf> {
-    let needs = File::open(program).map(|file| elf::needs(&file)).unwrap_or_default();
+    let needs = tutti_os::open_file(program).map(|file| elf::needs(&file)).unwrap_or_default();
     let absolute = std::path::absolute(program).unwrap_or_default();
     let origin = absolute.parent().map(|folder| folder.to_string_lossy().into_owned()).unwrap_or_default();
     let own = needs.own_path.iter();

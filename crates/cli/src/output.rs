@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
-use tutti_os::stdout;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use tutti_os::{open_with_facts, stdout};
 use tutti_protocol::output::{Output, expand, is_of_ranks, is_of_tasks};
 
 use crate::cluster::JobRow;
@@ -21,6 +20,8 @@ use crate::options::Options;
 const DEFAULT: &str = "tutti-%j.out";
 /// The same of an array.
 const DEFAULT_OF_TASKS: &str = "tutti-%A_%a.out";
+/// Files of a job, at most.
+const FILES_MAX: u64 = 16 << 10;
 /// In place of a file: no file.
 const NONE: &str = "none";
 
@@ -90,17 +91,6 @@ pub struct Reader {
     files: Vec<(File, Kind)>,
 }
 
-/// Opens what is a file, and nothing else: in the folder of another user there may be a pipe, which would
-/// hold this command, or the name of a device of root's.
-fn open_file(path: &Path) -> Option<(File, Metadata)> {
-    let name = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    // Nothing is read of it yet, whatever it is.
-    let link = format!("/proc/self/fd/{}", name.as_raw_fd());
-    let named = File::from(name);
-    let found = named.metadata().ok().filter(Metadata::is_file)?;
-    Some((File::open(link).ok()?, found))
-}
-
 /// Where the contents of a file belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -114,7 +104,8 @@ impl Reader {
         let inode = row.output_state.inode?;
         let (mut paths, mut known) = (Vec::<(PathBuf, Kind)>::new(), BTreeSet::new());
         for (pattern, kind) in row.output.iter().zip([Kind::Output, Kind::Errors]) {
-            let ranks = if is_of_ranks(pattern.as_bytes()) { row.ranks as u32 } else { 1 };
+            // Daemons write no more files of a job, however many ranks it says that it has.
+            let ranks = if is_of_ranks(pattern.as_bytes()) { row.ranks.min(FILES_MAX) as u32 } else { 1 };
             for rank in 0..ranks {
                 let index = row.first_ranks.partition_point(|first| *first <= rank).saturating_sub(1);
                 let node = row.nodes.get(index).map_or("", String::as_str);
@@ -127,7 +118,8 @@ impl Reader {
         }
         let first = paths.first()?;
         let is_own = |owner: u32| owner == row.uid || row.uid == rustix::process::geteuid().as_raw();
-        let open = |path: &Path| open_file(path).filter(|(_, found)| is_own(found.uid()));
+        // In the folder of another user there may be anything.
+        let open = |path: &Path| open_with_facts(path).ok().filter(|(_, found)| is_own(found.uid()));
         let is_it = open(&first.0).is_some_and(|(_, found)| found.ino() == inode);
         let opened = |(path, kind): &(PathBuf, Kind)| Some((open(path)?.0, *kind));
         is_it.then(|| paths.iter().map(opened).collect()).flatten().map(|files| Reader { files })
@@ -157,29 +149,5 @@ impl Reader {
             }
         }
         Ok(true)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn output_of_a_job_is_read_from_files_alone() {
-        let folder = std::env::temp_dir().join(format!("tutti-output-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = |name: &str| folder.join(name);
-        std::fs::write(path("0.out"), "text").unwrap();
-        let (_, found) = open_file(&path("0.out")).expect("it is a file");
-        assert_eq!(found.len(), 4);
-        // Opening it would wait for who writes.
-        rustix::fs::mknodat(CWD, path("1.out"), rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
-        std::os::unix::fs::symlink("/dev/zero", path("2.out")).unwrap();
-        std::os::unix::fs::symlink(path("0.out"), path("3.out")).unwrap();
-        for name in ["1.out", "2.out", ".", "gone"] {
-            assert!(open_file(&path(name)).is_none(), "{name}");
-        }
-        assert!(open_file(&path("3.out")).is_some(), "a user may have links");
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -11,7 +11,6 @@
 //! (bindings/python/_programs.py).
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -104,7 +103,7 @@ fn is_of_installation(file: &Path, program: &Path) -> bool {
 
 fn begins_our_wheel(file: &Path) -> bool {
     let mut head = Vec::new();
-    let read = File::open(file).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
+    let read = tutti_os::open_file(file).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
     read.is_ok() && head.windows(MODULE.len()).any(|part| part == MODULE)
 }
 
@@ -128,7 +127,8 @@ fn other_wheel(file: &Path) -> Option<String> {
 /// own folder of a wheel is no command.
 fn lists_name(record: &Path) -> bool {
     let mut text = Vec::new();
-    let read = File::open(record).and_then(|file| file.take(RECORD_BYTES_MAX).read_to_end(&mut text));
+    let read =
+        tutti_os::open_file(record).and_then(|file| file.take(RECORD_BYTES_MAX).read_to_end(&mut text));
     let ending = format!("/bin/{NAME}");
     let is_command = |line: &[u8]| {
         let file = line.split(|byte| *byte == b',').next().unwrap_or_default();

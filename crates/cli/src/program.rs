@@ -1,7 +1,6 @@
 //! From the word that a user typed to a file that can be executed, or one line with the reason why not.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -147,7 +146,7 @@ fn check(name: &str, file: &Path) -> Result<(), ProgramError> {
         });
     }
     // A program may be executable and not readable: then there is nothing to see.
-    let Ok(mut opened) = File::open(file) else { return Ok(()) };
+    let Ok(mut opened) = tutti_os::open_file(file) else { return Ok(()) };
     let mut head = [0; 256];
     let length = opened.read(&mut head).unwrap_or(0);
     if let Some(interpreter) = interpreter(&head[..length])

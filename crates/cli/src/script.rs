@@ -9,7 +9,6 @@
 //! ```
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -82,7 +81,7 @@ impl Head {
 pub fn head(file: &Path) -> Result<Head, ScriptError> {
     let mut head = Vec::new();
     // Whether it can be executed is checked later.
-    let read = File::open(file).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
+    let read = tutti_os::open_file(file).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
     match read {
         Ok(_) => in_text(&file.to_string_lossy(), &String::from_utf8_lossy(&head)),
         Err(_) => Ok(Head::default()),

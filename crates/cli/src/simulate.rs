@@ -1,6 +1,5 @@
 //! `tutti simulate`: what a policy makes of a workload, played on the scheduler's own code.
 
-use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -169,15 +168,7 @@ fn workload(options: &Options) -> Result<Workload, String> {
         return Ok((jobs, Vec::new(), vec![note]));
     };
     let wrong = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
-    let opened = std::fs::File::open(path).map_err(wrong)?;
-    if !opened.metadata().map_err(wrong)?.is_file() {
-        return Err(format!("{} is not a file", path.display()));
-    }
-    let mut bytes = Vec::new();
-    opened.take(swf::BYTES_MAX + 1).read_to_end(&mut bytes).map_err(wrong)?;
-    if bytes.len() as u64 > swf::BYTES_MAX {
-        return Err(format!("{} is longer than {} bytes", path.display(), swf::BYTES_MAX));
-    }
+    let bytes = tutti_os::read_file(path, swf::BYTES_MAX).map_err(wrong)?;
     let log = swf::Log::read(&bytes);
     let mut notes = vec![format!("{} jobs of {}", log.jobs.len(), path.display())];
     for (why, (count, line)) in &log.left_out {

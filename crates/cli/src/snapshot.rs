@@ -2,15 +2,20 @@
 //!
 //! The ranks are frozen on all nodes for as long as it takes; the cluster does that (the daemon's `core`).
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use tutti_os::stderr::escape_control;
 use tutti_protocol::wire::Kind;
 use tutti_snapshot::Snapshot;
 
 use crate::cluster::{self, Answer, JobId, Request};
 use crate::{file, stdout};
+
+/// Bytes of a file, at most: the views of a job have 48 MiB as the daemons send them.
+const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// The options of the command.
 #[derive(Debug, Args)]
@@ -39,9 +44,9 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<ExitCode, String> {
     let snapshot = match (&options.show, options.job) {
         (Some(file), _) => {
-            let bytes =
-                std::fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-            tutti_snapshot::read(&bytes).map_err(|error| format!("{}: {error}", file.display()))?
+            let bytes = read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+            tutti_snapshot::read(&bytes)
+                .map_err(|error| format!("{}: {}", file.display(), escape_control(&error.to_string())))?
         }
         (None, Some(job)) => take(JobId(job))?,
         (None, None) => return Err("which job?".into()),
@@ -57,6 +62,14 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         snapshot.text()
     };
     Ok(stdout::print(Some(text), ""))
+}
+
+/// The bytes of a file, which may be another user's. A descriptor that the shell has opened may be a pipe.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    if file::is_descriptor(path) {
+        return tutti_os::read_all(File::open(path)?, FILE_BYTES_MAX);
+    }
+    tutti_os::read_file(path, FILE_BYTES_MAX)
 }
 
 fn take(job: JobId) -> Result<Snapshot, String> {

@@ -13,8 +13,10 @@
 //! | [`netns`] | network namespaces for virtual nodes |
 //! | [`rtnetlink`] | interfaces, bridges, cables and addresses |
 //! | [`random`] | random bytes |
+//! | `plain_file` | files that may be another user's |
 //! | [`stderr`] | lines for people |
 //! | [`stdout`] | texts of commands |
+//! | `unix_listeners` | local sockets that listen under abstract names, and whose they are |
 //! | `tcp_peer` | the user at the other end of a TCP connection |
 //! | [`rtkit`] | real time from RealtimeKit, over D-Bus |
 //! | `sys` | the system calls that need `unsafe`: signals, fork, priority, identity; all others are safe Rust on `rustix` |
@@ -30,6 +32,7 @@ pub mod machine;
 pub mod memory;
 pub mod netns;
 pub mod oom;
+mod plain_file;
 pub mod random;
 pub mod rtkit;
 pub mod rtnetlink;
@@ -40,8 +43,10 @@ pub mod stderr;
 pub mod stdout;
 mod sys;
 mod tcp_peer;
+mod unix_listeners;
 
 pub use look::look;
+pub use plain_file::{open_file, open_with_facts, read_all, read_file};
 pub use sys::{
     Child, Entry, EntryFailure, EntryStep, Failure, Identity, PriorityClass, Signals, Step, TrafficCounter,
     become_this_user, bind, close_inherited_on_exec, enter_mount_namespace, flush_file, fork_helper,
@@ -52,3 +57,4 @@ pub use sys::{
     with_file_rights_of, without_signals,
 };
 pub use tcp_peer::{TcpPeer, tcp_peer};
+pub use unix_listeners::abstract_listeners;

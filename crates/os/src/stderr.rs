@@ -3,10 +3,24 @@
 use std::fmt::Display;
 use std::io::Write;
 
-/// Writes a line, at once. A closed pipe or a full disk is no error, as it would be with `eprintln`.
+/// Writes a line, or several, at once. A closed pipe or a full disk is no error, as it would be with
+/// `eprintln`. Names, and words of a file that cannot be read, are in many of them: what is not what it shows
+/// is escaped, though most of them have that done where they are made.
 pub fn print_line(line: impl Display) {
-    let line = without_numbers(format!("{line}\n"));
+    let line = plain(without_numbers(format!("{line}\n")));
     let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// The same text where all letters but ends of lines and tabulators are what they show.
+fn plain(text: String) -> String {
+    let is_plain = |letter: char| matches!(letter, '\n' | '\t') || !is_deceptive(letter);
+    if text.chars().all(is_plain) {
+        return text;
+    }
+    let piece = |letter: char| {
+        if is_plain(letter) { letter.to_string() } else { escape_control(letter.encode_utf8(&mut [0; 4])) }
+    };
+    text.chars().map(piece).collect()
 }
 
 /// The words of an error are for people; the number behind them is not.
@@ -55,7 +69,7 @@ pub fn escape_control(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{escape_control, without_numbers};
+    use super::{escape_control, plain, without_numbers};
 
     #[test]
     fn line_for_people_has_no_numbers_of_errors() {
@@ -63,6 +77,14 @@ mod tests {
         let line = without_numbers(format!("cannot read a: {error}; cannot read b: {error}"));
         assert_eq!(line, "cannot read a: Permission denied; cannot read b: Permission denied");
         assert_eq!(without_numbers("see (os error x) (os error 1".into()), "see (os error x) (os error 1");
+    }
+
+    #[test]
+    fn line_for_people_is_what_it_shows() {
+        let text = "cannot read ä\u{1b}[2J\u{202e}: unknown variant `\u{9b}1m`\n\twhat next\n";
+        let seen = "cannot read ä\\u{1b}[2J\\u{202e}: unknown variant `\\u{9b}1m`\n\twhat next\n";
+        assert_eq!(plain(text.into()), seen);
+        assert_eq!(plain(seen.into()), seen);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -277,14 +277,8 @@ pub fn histories() -> Vec<PathBuf> {
 /// # Errors
 /// When it cannot be opened, is no file, or is another user's.
 pub fn open_events(path: &Path, is_named: bool) -> io::Result<File> {
-    // Whoever opens a pipe waits for its other end.
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
-    let found = file.metadata()?;
+    let (file, found) = tutti_os::open_with_facts(path)?;
     let own = rustix::process::geteuid().as_raw();
-    if !found.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file"));
-    }
     if !is_named && ![own, 0].contains(&found.uid()) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is another user's"));
     }

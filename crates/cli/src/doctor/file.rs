@@ -1,7 +1,6 @@
 //! A program as this process, and so this user, sees it on this machine.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -10,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::program;
 
+/// Bytes of a program of which a hash is made, at most.
+const HASHED_BYTES_MAX: u64 = 2 << 30;
+
 /// Facts about a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
@@ -17,7 +19,7 @@ pub struct Found {
     pub path: PathBuf,
     /// How long it is.
     pub bytes: u64,
-    /// SHA-256 in hexadecimal; none: it may be executed but not read.
+    /// SHA-256 in hexadecimal; none: it may be executed but not read, or is longer than any program.
     pub sha256: Option<String>,
 }
 
@@ -30,7 +32,9 @@ pub fn inspect(word: &OsStr) -> Result<Found, String> {
         .map_err(|error| error.to_string())?;
     let path = std::path::absolute(&path).unwrap_or(path);
     let bytes = path.metadata().map_or(0, |found| found.len());
-    let sha256 = File::open(&path).and_then(hash).ok();
+    let is_hashed = bytes <= HASHED_BYTES_MAX;
+    let readable = is_hashed.then(|| tutti_os::open_file(&path).ok()).flatten();
+    let sha256 = readable.and_then(|file| hash(file.take(HASHED_BYTES_MAX)).ok());
     Ok(Found { path, bytes, sha256 })
 }
 
