@@ -41,6 +41,7 @@ mod queue;
 mod reads;
 mod rubbish;
 mod scripts;
+mod services;
 mod shares;
 mod shown;
 mod siege;

@@ -1,6 +1,8 @@
 //! `tutti services` and `tutti call`: what other processes offer, and calls of it by hand.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
@@ -18,6 +20,9 @@ use crate::stdout;
 
 /// A service is asked for its functions for so long.
 const LOOK: Duration = Duration::from_secs(2);
+/// Services of a user that are asked, and services that are asked at a time.
+const LOOKS_OF_USER: usize = 64;
+const LOOKS_AT_ONCE: usize = 16;
 
 /// Arguments of `tutti call`.
 #[derive(Clone, Debug, clap::Args)]
@@ -39,14 +44,14 @@ struct Row {
     node: Option<String>,
     uid: u32,
     name: String,
-    functions: Result<Vec<String>, i32>,
+    /// Functions, or why they are not known; none: it has not been asked.
+    functions: Option<Result<Vec<String>, i32>>,
 }
 
 /// Lists the services of the cluster, or of this node alone.
 pub(super) fn list(in_json: bool) -> Result<ExitCode, String> {
     let (listed, silent) = listed()?;
-    let looks: Vec<_> = listed.into_iter().map(|place| std::thread::spawn(|| look(place))).collect();
-    let rows: Vec<Row> = looks.into_iter().filter_map(|look| look.join().ok()).collect();
+    let rows = look_at_all(listed);
     let text = if in_json {
         let services: Vec<Json> = rows.iter().map(as_json).collect();
         format!("{:#}\n", json!({ "services": services, "silent_nodes": silent }))
@@ -88,21 +93,51 @@ fn listed() -> Result<(Vec<Place>, Vec<String>), String> {
     }
 }
 
-fn look((node, uid, name): Place) -> Row {
-    let wanted = name::Name { uid, name: &name, node: node.as_deref() };
-    let functions = Client::open(&wanted, LOOK).map(|client| client.signatures().to_vec());
-    Row { node, uid, name, functions }
+/// Asks services for their functions, some at a time: first one of each user, then the next one of each, since
+/// whoever has thousands that do not answer would keep others' waiting.
+fn look_at_all(places: Vec<Place>) -> Vec<Row> {
+    let mut counts = BTreeMap::<u32, usize>::new();
+    let row = |(node, uid, name): Place| {
+        let count = counts.entry(uid).or_default();
+        *count += 1;
+        (*count, Row { node, uid, name, functions: None })
+    };
+    let mut rows: Vec<(usize, Row)> = places.into_iter().map(row).collect();
+    let mut asked: Vec<&mut (usize, Row)> =
+        rows.iter_mut().filter(|(number, _)| *number <= LOOKS_OF_USER).collect();
+    asked.sort_by_key(|(number, _)| *number);
+    let rest = Mutex::new(asked.into_iter());
+    let work = || {
+        let next = || rest.lock().unwrap_or_else(PoisonError::into_inner).next();
+        while let Some((_, row)) = next() {
+            row.functions = Some(look(row));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..LOOKS_AT_ONCE {
+            // Where the machine has no more threads the others do all.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn look(row: &Row) -> Result<Vec<String>, i32> {
+    let wanted = name::Name { uid: row.uid, name: &row.name, node: row.node.as_deref() };
+    Client::open(&wanted, LOOK).map(|client| client.signatures().to_vec())
 }
 
 fn state(row: &Row) -> String {
     match &row.functions {
-        Ok(functions) => match functions.len() {
+        None => "not asked".into(),
+        Some(Ok(functions)) => match functions.len() {
             1 => "1 function".into(),
             count => format!("{count} functions"),
         },
-        Err(status::RIGHT) => "not for you".into(),
-        Err(status::DEADLINE) => "no answer yet".into(),
-        Err(other) => status::text(*other).into(),
+        Some(Err(status::RIGHT)) => "not for you".into(),
+        Some(Err(status::DEADLINE)) => "no answer yet".into(),
+        Some(Err(other)) => status::text(*other).into(),
     }
 }
 
@@ -125,12 +160,13 @@ fn as_json(row: &Row) -> Json {
         "uid": row.uid,
         "node": row.node,
         "state": match row.functions {
-            Ok(_) => "open",
-            Err(status::RIGHT) => "not_allowed",
-            Err(status::DEADLINE) => "no_answer",
-            Err(_) => "gone",
+            None => "not_asked",
+            Some(Ok(_)) => "open",
+            Some(Err(status::RIGHT)) => "not_allowed",
+            Some(Err(status::DEADLINE)) => "no_answer",
+            Some(Err(_)) => "gone",
         },
-        "functions": row.functions.as_deref().unwrap_or_default(),
+        "functions": row.functions.as_ref().and_then(|found| found.as_deref().ok()).unwrap_or_default(),
     })
 }
 

@@ -35,6 +35,8 @@ use tutti_shm::users::{is_one_user, is_own_user};
 
 use super::lending::Waiting;
 use super::quota::{ConnectionPermit, ConnectionQuota};
+use tutti_service::listing;
+
 use crate::core::SERVICES_MAX;
 use crate::ids::ClientId;
 use crate::members::NodeId;
@@ -153,8 +155,8 @@ pub(super) fn reach_for(
 /// Lists this node's services for a question of a node's.
 pub(super) fn list_services(from: NodeId, id: u64, tell: impl Fn(RegionEvent) + Send + 'static) {
     tokio::task::spawn_blocking(move || {
-        let listed = tutti_service::listing::here().unwrap_or_default();
-        let services = listed.into_iter().take(SERVICES_MAX).map(|one| (one.uid, one.name)).collect();
+        let listed = listing::fair(listing::here().unwrap_or_default(), SERVICES_MAX);
+        let services = listed.into_iter().map(|one| (one.uid, one.name)).collect();
         tell(RegionEvent::Listed(from, id, services));
     });
 }
