@@ -70,10 +70,14 @@ pub fn nearly_value(random: &mut Random, value: &Value) -> Value {
     }
 }
 
-/// Sends frames over connections of a few each, as long as the other side takes them; says how many it took.
+/// Sends frames over connections of a few each, as long as the other side takes them, until it has taken so
+/// many; says how many it took. A frame that is none ends its connection.
 fn over_streams(path: &Path, count: u64, mut frame: impl FnMut() -> Vec<u8>) -> u64 {
     let mut sent = 0;
-    for _ in 0..count.div_ceil(FRAMES_EACH) {
+    for _ in 0..count {
+        if sent >= count {
+            break;
+        }
         let Ok(mut stream) = UnixStream::connect(path) else { continue };
         stream.set_write_timeout(Some(Duration::from_millis(200))).expect("a socket");
         for _ in 0..FRAMES_EACH {
@@ -161,7 +165,10 @@ fn start(machine: &Machine, random: &mut Random, count: u64) -> u64 {
     let samples = [attach(0), attach(1), attach(u32::MAX)];
     machine.as_user(HOSTILE, |_| {
         let mut sent = 0;
-        for at in 0..count.div_ceil(FRAMES_EACH) {
+        for at in 0..count {
+            if sent >= count {
+                break;
+            }
             let (name, kind) = &doors[at as usize % doors.len()];
             let Ok(socket) = socket(AddressFamily::UNIX, SocketType::from_raw(*kind), None) else { continue };
             let address = SocketAddrUnix::new_abstract_name(name).expect("a name");
@@ -267,7 +274,7 @@ fn send_malformed(name: &str, count: u64) {
     ];
     println!("{sent:?}");
     for (door, sent) in sent {
-        assert!(sent >= count / FRAMES_EACH, "{door} was closed from the beginning: {sent}");
+        assert!(sent >= count - count / 10, "{door} has taken no more than {sent} of {count}");
     }
     assert_eq!(machine.daemon(0), daemon, "the daemon has lived through it");
     let number = honest.mark.processes().len();
