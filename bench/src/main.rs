@@ -285,8 +285,9 @@ fn limits(places: &Places, with_network: bool) -> Result<Vec<Line>, String> {
     if with_network {
         let ran = child::run(&mut places.network_limits(), Duration::from_secs(60));
         if ran.end != End::Well {
-            return Err(format!("network_limits: {:?}", ran.end));
+            eprintln!("bench: network_limits: {:?}: rows between nodes have no limit in this round", ran.end);
         }
+        // What was measured before it ended is a limit too.
         lines.extend(ran.stdout.lines().filter_map(Line::parse));
     }
     Ok(lines)
