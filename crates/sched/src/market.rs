@@ -11,6 +11,8 @@
 //! 3. A part is what the kernel has counted for the job's cgroup. What it counts for no job (daemons, file
 //!    systems, logins) is in the whole, and nobody pays for it.
 //! 4. Nobody pays where jobs of one user alone take part.
+//! 5. A job that has ended pays for what it has had since the report before: many short ones cost as much as a
+//!    long one.
 //!
 //! **Floods.** Jobs that stand in one row share their slices, so no weight is between them. Who has sent more
 //! than his part of what the jobs of his row have sent, while the network of a node was scarce, is left out
@@ -63,6 +65,9 @@ pub struct JobUse {
     /// nobody pays for it.
     #[serde(default)]
     pub messages: u64,
+    /// Account of the job's user, where the controller may not know the job any more: it has ended.
+    #[serde(default)]
+    pub account: Option<u32>,
 }
 
 /// Measurements of a node since its last report.
@@ -203,6 +208,7 @@ impl Market {
             // Who has just sent something takes part for a while.
             *before = smoothed(*before, rate, passed_ms).max(u64::from(rate > 0));
         }
+        let owner = |used: &JobUse| owner(used.job).or(used.account);
         let sum = |of: fn(&JobUse) -> u64| jobs.iter().fold(0, |sum: u64, used| sum.saturating_add(of(used)));
         let (sent, memory) = (sum(|used| used.sent_bytes), sum(|used| used.memory_bytes));
         let unclaimed = in_second(found.sent_bytes.saturating_sub(sent), passed_ms);
@@ -220,13 +226,13 @@ impl Market {
                 if price <= PRICE_UNIT || whole == 0 {
                     return;
                 }
-                let mut users = jobs.iter().filter(|used| takes(used)).filter_map(|used| owner(used.job));
+                let mut users = jobs.iter().filter(|used| takes(used)).filter_map(&owner);
                 let Some(first) = users.next() else { return };
                 if users.all(|user| user == first) {
                     return;
                 }
                 for used in jobs.iter().filter(|used| part(used) > 0) {
-                    let Some(user) = owner(used.job) else { continue };
+                    let Some(user) = owner(used) else { continue };
                     charge(Charge { user, ns: ns_of(price), part: part(used), whole });
                 }
             };

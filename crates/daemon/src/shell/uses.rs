@@ -24,6 +24,8 @@ use crate::message::JobId;
 
 /// Between two reports.
 const REPORT_MS: u64 = 1000;
+/// Jobs that end between two reports, at most: more than a node begins.
+const ENDED_MAX: usize = 4096;
 /// A network that loses more than one packet in so many is congested.
 const LOST_MAX: u64 = 32;
 /// Time for which what is said on the board holds.
@@ -42,6 +44,8 @@ struct Meter {
     ranks: u32,
     before_us: Option<u64>,
     messages: Messages,
+    /// Account of its user.
+    account: u32,
 }
 
 /// Messages that the ranks of a job have sent, as they say.
@@ -93,6 +97,8 @@ pub(super) struct Meters {
     machine: load::Meter,
     is_counted: bool,
     jobs: HashMap<JobId, Meter>,
+    /// Jobs that are not here any more, and are to be in one more report.
+    ended: Vec<(JobId, Meter)>,
     /// Counts of the network at the last report, and when that was.
     before: Option<(Traffic, u64)>,
 }
@@ -104,7 +110,13 @@ impl Meters {
         if !is_counted {
             tracing::info!("what jobs send is not counted here: nobody is charged for the network");
         }
-        Meters { is_counted, machine: load::Meter::new(), jobs: HashMap::new(), before: None }
+        Meters {
+            is_counted,
+            machine: load::Meter::new(),
+            jobs: HashMap::new(),
+            ended: Vec::new(),
+            before: None,
+        }
     }
 
     /// The ranks of a job run here.
@@ -120,23 +132,27 @@ impl Meters {
             counters.extend(groups.iter().filter_map(|group| attach(group).ok()));
         }
         let messages = Messages { user: found.user, starters: found.starters.clone(), counts: None };
-        let (groups, before_bytes, before_us) = (groups.clone(), 0, None);
-        self.jobs.insert(job, Meter { groups, counters, before_bytes, ranks, before_us, messages });
+        let (groups, before_bytes, before_us, account) = (groups.clone(), 0, None, found.account);
+        let meter = Meter { groups, counters, before_bytes, ranks, before_us, messages, account };
+        self.jobs.insert(job, meter);
     }
 
     /// Once a second, while there are jobs: what they have had since the last time, and until when the
     /// network counts as congested. `memory_bytes` says what a job has, where its part's group counts it;
-    /// none: the job is not here any more.
+    /// none: the job is not here any more. What that has sent since the last report is in this one, since
+    /// whoever has many short jobs has as much as with a long one.
     pub(super) fn measure(
         &mut self,
         now_ms: u64,
         memory_bytes: impl Fn(JobId) -> Option<Option<u64>>,
     ) -> Option<(NodeUse, u64)> {
-        self.jobs.retain(|job, _| memory_bytes(*job).is_some());
+        self.ended.extend(self.jobs.extract_if(|job, _| memory_bytes(*job).is_none()));
+        // Without others nobody pays.
         if self.jobs.is_empty() {
-            self.before = None;
+            (self.before, self.ended) = (None, Vec::new());
             return None;
         }
+        self.ended.truncate(ENDED_MAX);
         let Some((before, before_ms)) = self.before else {
             self.before = Some((self.machine.measure().traffic, now_ms));
             return None;
@@ -161,8 +177,15 @@ impl Meters {
                 messages: meter.messages.sum(),
                 sent_bytes: meter.take(),
                 memory_bytes: memory_bytes(*job).flatten().unwrap_or_else(|| meter.memory_bytes()),
+                account: Some(meter.account),
             });
         }
+        jobs.extend(self.ended.drain(..).map(|(job, mut meter)| JobUse {
+            job,
+            sent_bytes: meter.take(),
+            account: Some(meter.account),
+            ..JobUse::default()
+        }));
         let (network, sent_bytes) = network(before, load.traffic, passed_ms);
         let is_congested = network.demand > network.supply && network.supply > 0;
         let until_ns = if is_congested { now_ns() + CONGESTED_NS } else { 0 };
@@ -248,6 +271,38 @@ mod tests {
         };
         let price = |load: Load| memory(&load).price();
         assert_eq!([price(load(100, 0)), price(load(10, 0)), price(load(900, 1001))], [1000, 1100, 2000]);
+    }
+
+    #[test]
+    fn uses_of_jobs_that_have_ended_are_in_one_more_report_with_their_account() {
+        let ranks = |account| LocalRanks {
+            user: account,
+            account,
+            groups: Vec::new(),
+            pids: vec![1],
+            starters: Vec::new(),
+            bound: false,
+            place: Default::default(),
+        };
+        let mut meters = Meters {
+            machine: load::Meter::new(),
+            is_counted: false,
+            jobs: HashMap::new(),
+            ended: Vec::new(),
+            before: None,
+        };
+        meters.begin(JobId(1), &ranks(7));
+        assert!(meters.measure(1000, |_| Some(None)).is_none(), "from here on it is counted");
+        // Begun and ended between two reports, and looked at when none is due.
+        meters.begin(JobId(2), &ranks(8));
+        let is_here = |job: JobId| (job == JobId(1)).then_some(None);
+        assert!(meters.measure(1500, is_here).is_none());
+        let mut reported = |now_ms| {
+            let (found, _) = meters.measure(now_ms, is_here).expect("a report is due");
+            found.jobs.iter().map(|used| (used.job.0, used.account)).collect::<Vec<_>>()
+        };
+        assert_eq!(reported(2000), [(1, Some(7)), (2, Some(8))]);
+        assert_eq!(reported(3000), [(1, Some(7))]);
     }
 
     #[test]

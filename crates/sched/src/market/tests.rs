@@ -77,6 +77,25 @@ fn market_one_job_pays_as_much_as_sixteen_that_send_as_much() {
 }
 
 #[test]
+fn market_charges_a_user_for_short_jobs_that_have_ended_as_for_a_long_one() {
+    let found = narrow(&[(100, 9000), (200, 1000)], 0);
+    let long = bills(&mut Market::default(), 10, &found);
+    // In each second another job, which the controller does not know any more.
+    let mut market = Market::default();
+    let mut short = BTreeMap::new();
+    for second in 0..10 {
+        let mut found = found.clone();
+        (found.jobs[0].job, found.jobs[0].account) = (JobId(7_000 + second), Some(1));
+        let owner = |job: JobId| (job.0 < 7_000).then_some((job.0 / 100) as u32);
+        market.handle_use(NODE, &found, owner, (2, 4), |charge| {
+            let ns = u128::from(charge.ns) * u128::from(charge.part) / u128::from(charge.whole);
+            *short.entry(charge.user).or_default() += ns as u64;
+        });
+    }
+    assert!(short.get(&1) > Some(&0) && short == long, "{short:?} {long:?}");
+}
+
+#[test]
 fn market_does_not_charge_unclaimed_bytes() {
     let mut market = Market::default();
     let bills = bills(&mut market, 60, &narrow(&[(100, 1000), (200, 1000)], 8000));
