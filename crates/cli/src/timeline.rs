@@ -65,6 +65,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     if options.job.is_none() && !options.all && options.last.is_none() && options.since.is_none() {
         return Err("JOB, --all, --last SECONDS or --since MOMENT is needed".into());
     }
+    moments::check_order(options.since, options.until)?;
     let is_stream = file::is_stream(&options.output);
     let is_picture = match options.output.extension().and_then(OsStr::to_str) {
         Some("svg") => true,

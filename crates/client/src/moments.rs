@@ -30,6 +30,19 @@ pub fn parse(text: &str, now_ms: u64) -> Option<u64> {
     Some(now_ms.saturating_sub(ago.as_millis() as u64))
 }
 
+/// Refuses a span that ends before it begins: nothing can be in it.
+///
+/// # Errors
+/// A text for the user.
+pub fn check_order(since_ms: Option<u64>, until_ms: Option<u64>) -> Result<(), String> {
+    match (since_ms, until_ms) {
+        (Some(since_ms), Some(until_ms)) if since_ms > until_ms => {
+            Err(format!("--until {} is before --since {}", instant(until_ms), instant(since_ms)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Forms that [`moment`] reads, for the line about what cannot be read.
 pub const BEGIN_EXPECTED: &str = "a time such as +2h, 17:30, 2026-12-24 or 2026-12-24T17:30";
 
@@ -73,6 +86,15 @@ pub fn elapsed(since_ms: u64, until_ms: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn span_that_ends_before_it_begins_is_refused() {
+        let refused = check_order(Some(2000), Some(1000)).unwrap_err();
+        assert!(refused.starts_with("--until ") && refused.contains(" is before --since "), "{refused}");
+        for (since_ms, until_ms) in [(None, None), (Some(2), None), (None, Some(2)), (Some(2), Some(2))] {
+            assert_eq!(check_order(since_ms, until_ms), Ok(()));
+        }
+    }
 
     #[test]
     fn moment_is_a_date_or_how_long_ago() {

@@ -89,6 +89,7 @@ pub(super) fn run(
     json: bool,
 ) -> Result<ExitCode, String> {
     filter.check()?;
+    moments::check_order(options.since, options.until)?;
     let limit = limit.unwrap_or(LIMIT) as usize;
     let Found { jobs, more, gaps } = ask(options, filter, limit)?;
     let rows = jobs.iter().filter_map(|value| {
@@ -99,19 +100,19 @@ pub(super) fn run(
     let mut rows: Vec<(Row, &Value)> = rows.collect();
     rows.reverse();
     let rest = more.unwrap_or(jobs.len() >= limit).then(|| rest(jobs.last()));
+    let gaps = gaps.iter().map(|(from_ms, until_ms, why)| {
+        let until = until_ms.map_or_else(|| "now".into(), instant);
+        format!("gap from {} to {until}: {}", instant(*from_ms), escape_control(why))
+    });
     if json {
         let values: Vec<&Value> = rows.iter().map(|(_, value)| *value).collect();
         let text = serde_json::to_string_pretty(&values).expect("rows are serialisable") + "\n";
-        rest.iter().for_each(|rest| print_line(format_args!("tutti ps: {rest}")));
+        gaps.chain(rest).for_each(|line| print_line(format_args!("tutti ps: {line}")));
         return Ok(stdout::print(Some(text), ""));
     }
     let rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
     let mut text = table(&rows);
-    for (from_ms, until_ms, why) in &gaps {
-        let until = until_ms.map_or_else(|| "now".into(), instant);
-        text.push_str(&format!("gap from {} to {until}: {}\n", instant(*from_ms), escape_control(why)));
-    }
-    text.extend(rest.map(|rest| rest + "\n"));
+    text.extend(gaps.chain(rest).map(|line| line + "\n"));
     Ok(stdout::print(Some(text), ""))
 }
 
