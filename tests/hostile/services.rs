@@ -27,7 +27,7 @@ fn services_of_another_user_are_listed_beside_thousands_under_all_names() {
     if let Err(error) = tutti_os::abstract_listeners() {
         return tutti_testkit::skip(
             tutti_testkit::Need::Kernel,
-            &format!("the kernel does not say whose sockets are: {error}"),
+            format!("the kernel does not say whose sockets are: {error}"),
         );
     }
     // Of this process alone, which is root's.

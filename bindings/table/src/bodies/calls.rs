@@ -390,7 +390,8 @@ mod tests {
     fn calls_leave_a_null_handle_after_an_error() {
         let made = generated("Comm_dup = crate::comm::calls::dup_comm(comm, None) -> newcomm").unwrap();
         assert!(made.contains(".inspect_err(|_| argument::write(newcomm, MPI_COMM_NULL))?;"), "{made}");
-        let opened = generated("File_open = file files::open(comm, text(filename), amode, info) -> fh").unwrap();
+        let opened =
+            generated("File_open = file files::open(comm, text(filename), amode, info) -> fh").unwrap();
         assert!(opened.contains(".inspect_err(|_| argument::write(fh, MPI_FILE_NULL))?;"), "{opened}");
         let freed = generated("Type_free = types::free(at(datatype)) -> datatype").unwrap();
         assert!(!freed.contains("inspect_err"), "{freed}");

@@ -8,8 +8,8 @@ use crate::datatype::Data;
 use crate::datatype::HasTypes;
 use crate::error::{Result, check};
 use crate::partitioned::{self, Arguments};
-use crate::process::entry::{continue_after, outside};
 use crate::process;
+use crate::process::entry::{continue_after, outside};
 use crate::progress::Progress;
 use crate::request::persistent::HasPersistents;
 

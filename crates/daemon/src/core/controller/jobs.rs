@@ -20,7 +20,7 @@ const OVER_MAX: usize = 1000;
 /// Jobs of all users that are over and still listed. Whoever has most of them loses its oldest first.
 const OVER_ALL_MAX: usize = 4000;
 /// Memory of all jobs that are over. Whoever has most of it loses its oldest jobs first.
-const OVER_BYTES_MAX: usize = 12 << 20;
+const OVER_BYTES_MAX: usize = 10 << 20;
 /// Numbers of jobs that may take part later.
 const RESERVED_MAX: usize = 4096;
 /// Time in which a new controller takes over jobs that it does not know.
