@@ -11,8 +11,8 @@
 //! 3. A part is what the kernel has counted for the job's cgroup. What it counts for no job (daemons, file
 //!    systems, logins) is in the whole, and nobody pays for it.
 //! 4. Nobody pays where jobs of one user alone take part.
-//! 5. A job that has ended pays for what it has had since the report before: many short ones cost as much as a
-//!    long one.
+//! 5. A job that has ended pays for what it has had since the report before: many short ones cost as much as
+//!    a long one.
 //!
 //! **Floods.** Jobs that stand in one row share their slices, so no weight is between them. Who has sent more
 //! than his part of what the jobs of his row have sent, while the network of a node was scarce, is left out

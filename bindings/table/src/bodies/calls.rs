@@ -150,8 +150,8 @@ impl Rule {
         found.filter(|_| self.entry == Entry::Call)
     }
 
-    /// Where a new communicator, datatype, file or window goes, and the null handle that is there after an error:
-    /// programs ask for that.
+    /// Where a new communicator, datatype, file or window goes, and the null handle that is there after an
+    /// error: programs ask for that.
     fn handles_made<'a>(&'a self, prototype: &'a Prototype) -> impl Iterator<Item = (&'a str, &'static str)> {
         let places = self.results.iter().map(|result| &result.place);
         let plain = places.filter(|place| place.arguments.is_none()).map(|place| place.name.as_str());

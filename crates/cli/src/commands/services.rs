@@ -93,8 +93,8 @@ fn listed() -> Result<(Vec<Place>, Vec<String>), String> {
     }
 }
 
-/// Asks services for their functions, some at a time: first one of each user, then the next one of each, since
-/// whoever has thousands that do not answer would keep others' waiting.
+/// Asks services for their functions, some at a time: first one of each user, then the next one of each,
+/// since whoever has thousands that do not answer would keep others' waiting.
 fn look_at_all(places: Vec<Place>) -> Vec<Row> {
     let mut counts = BTreeMap::<u32, usize>::new();
     let row = |(node, uid, name): Place| {
