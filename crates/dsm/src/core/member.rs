@@ -439,7 +439,7 @@ impl Member {
     pub fn pump(&mut self, port: &mut impl Port, frames: &impl Frames) {
         for to in 0..self.nodes {
             self.mail.pump(to, port);
-            self.answers.pump(to, port, frames);
+            self.answers.pump(to, &self.pages, port, frames);
             // A home that hears of both hears first which copies are not there.
             self.stores.updates.pump_left(to, &self.pages, &self.fetches, port);
             self.stores.updates.pump(to, port, frames);

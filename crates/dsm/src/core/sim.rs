@@ -109,6 +109,8 @@ pub(crate) enum Mutation {
     OldHomeKept,
     /// Ranks that shared the frame of a home that has moved take what they have for the unit.
     PartedPresent,
+    /// A page that goes to a copy which is updated holds stores that its home has not released.
+    UnreleasedSent,
 }
 
 thread_local! {
@@ -122,7 +124,7 @@ pub(crate) fn is_left_out(rule: Mutation) -> bool {
 }
 
 /// Mutations that random programs find; [`updates`] has the others.
-const MUTATIONS: [Mutation; 26] = [
+const MUTATIONS: [Mutation; 27] = [
     Mutation::RecordBeforeApplied,
     Mutation::WholeWords,
     Mutation::WholeUnits,
@@ -149,6 +151,7 @@ const MUTATIONS: [Mutation; 26] = [
     Mutation::HomeTwinStale,
     Mutation::UpdateDroppedInFetch,
     Mutation::SeenTakenForTold,
+    Mutation::UnreleasedSent,
 ];
 
 /// Mutations of what ranks of a node and homes do, which programs of many nodes and long ones find.
@@ -234,6 +237,16 @@ impl Memory {
 
     fn is_shared(&self, unit: u32) -> bool {
         self.placement.is_shared(unit)
+    }
+
+    /// Bytes of a unit as its home answers with them: without stores that it finds by a twin.
+    fn answer(&self, unit: u32, offset: usize, into: &mut [u8]) {
+        match &self.twins[unit as usize] {
+            Some(twin) if !is_left_out(Mutation::UnreleasedSent) => {
+                into.copy_from_slice(&twin[offset..offset + into.len()]);
+            }
+            _ => self.load(unit, offset, into),
+        }
     }
 
     fn byte(&self, address: usize) -> u8 {
@@ -513,7 +526,7 @@ impl World {
             let (first, offset, bytes) = decode_page(&record).expect("a page");
             let (length, head) = (bytes.len(), record.len() - bytes.len());
             let (unit, begin) = (first + (offset / UNIT_BYTES) as u32, offset % UNIT_BYTES);
-            self.nodes[from].memory.load(unit, begin, &mut record[head..head + length]);
+            self.nodes[from].memory.answer(unit, begin, &mut record[head..head + length]);
         }
         let Node { member, memory, .. } = &mut self.nodes[to];
         if !member.handle_record(from, &record, memory) {

@@ -128,6 +128,17 @@ fn store_part(unit: u32, begin: usize, bytes: &[u8], pages: &Pages, frames: &mut
     }
 }
 
+/// Loads bytes of a unit of this home for a copy. Stores of this rank that a comparison with a twin has to
+/// find are not among them: the release tells copies of bytes that are not those of the twin then, and of
+/// none that has had another value meanwhile.
+fn load_released(unit: u32, begin: usize, into: &mut [u8], pages: &Pages, frames: &impl Frames) {
+    if pages.is_twinned(unit) && !mutated!(UnreleasedSent) {
+        into.copy_from_slice(&frames.twin(unit)[begin..begin + into.len()]);
+    } else {
+        frames.load(unit, begin, into);
+    }
+}
+
 /// An answer on its way.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
@@ -162,14 +173,15 @@ impl Answers {
     }
 
     /// Sends what there is room for.
-    pub(super) fn pump(&mut self, to: usize, port: &mut impl Port, frames: &impl Frames) {
+    pub(super) fn pump(&mut self, to: usize, pages: &Pages, port: &mut impl Port, frames: &impl Frames) {
         let mut piece = [0; UNIT_BYTES];
         let room = (port.record_bytes_max() - message::PAGE_HEAD_BYTES).min(UNIT_BYTES);
         while let Some(answer) = &mut self.by_node[to] {
             let rest = answer.run.count as usize * UNIT_BYTES - answer.sent_bytes;
-            let (unit, begin) = (answer.sent_bytes / UNIT_BYTES, answer.sent_bytes % UNIT_BYTES);
+            let unit = answer.run.first + (answer.sent_bytes / UNIT_BYTES) as u32;
+            let begin = answer.sent_bytes % UNIT_BYTES;
             let piece = &mut piece[..room.min(UNIT_BYTES - begin)];
-            frames.load(answer.run.first + unit as u32, begin, piece);
+            load_released(unit, begin, piece, pages, frames);
             match port.try_send(to, &message::encode_page(answer.run, answer.sent_bytes), piece) {
                 Sent::Taken => answer.sent_bytes += piece.len(),
                 Sent::Full => return,

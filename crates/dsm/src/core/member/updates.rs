@@ -13,7 +13,8 @@
 //!
 //! The home's own stores go the same way from its release on. A release that is over has reached all copies.
 //! So nothing waits at an acquire, and a byte on its way is touched by no program without a race: a home
-//! keeps the place of what was stored, and loads it when it sends.
+//! keeps the place of what was stored, and loads it when it sends. A page that a home with a twin sends is
+//! that of the twin: what the home changes and changes back before its release no update would mend.
 //!
 //! A copy that is being fetched takes updates too: pieces of its page have come before them. One that is
 //! absent drops them, and says LEFT, so that its home sends no more until the next FETCH. LEFT goes while the

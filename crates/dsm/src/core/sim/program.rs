@@ -20,6 +20,8 @@ const FLAGS: u64 = 1000;
 const STRANGERS: u64 = 20;
 /// Loads of each node behind a barrier.
 const LOOKS: u64 = 6;
+/// Bytes of a thousand that are written in a phase and have another value before, from its begin on.
+const PASSING: u64 = 600;
 /// Different values: few, so that a store often leaves a byte as it was.
 const VALUES: u64 = 3;
 
@@ -190,6 +192,12 @@ impl Author<'_> {
         let mut parts: Vec<Vec<Vec<Op>>> = vec![Vec::new(); self.nodes];
         for (place, used) in uses {
             if self.random.chance(500) {
+                if let Use::Written { by } = used
+                    && self.random.chance(PASSING)
+                {
+                    let value = self.value();
+                    scripts[by].push(Op::Store { place, value });
+                }
                 self.write_use(place, used, &mut parts, &mut waits);
             }
         }

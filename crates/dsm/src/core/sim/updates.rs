@@ -1,6 +1,6 @@
 //! Updates of copies that are not there any more: their number, and what a copy that comes back sees.
 
-use super::super::unit::UNIT_BYTES;
+use super::super::unit::{HOME_UNITS, UNIT_BYTES};
 use super::program::{Op, Place};
 use super::{Mutation, World};
 
@@ -52,6 +52,37 @@ fn dsm_simulation_finds_a_rank_that_leaves_what_it_has_asked_for() {
     let found = (0..SEEDS).find(|seed| run(*seed, Some(Mutation::LeftBehindFetch)).is_err());
     println!("found by seed {found:?}");
     assert!(found.is_some(), "homes may be told late");
+}
+
+/// Rank 0, the home, stores to its units and takes that back before it releases. Meanwhile rank 1 loads other
+/// bytes of them; then it loads what was taken back.
+fn taken_back(ranks: usize) -> Vec<Vec<Op>> {
+    let place = |unit: usize, at: usize| Place::Fixed(unit * UNIT_BYTES + at);
+    let mut scripts = vec![Vec::new(); ranks];
+    for unit in 0..HOME_UNITS as usize {
+        let store = |value| Op::Store { place: place(unit, 40), value };
+        scripts[0].push(store(1));
+        scripts[0].extend((0..40).map(|_| Op::Load { place: place(unit, 40) }));
+        scripts[0].push(store(0));
+        scripts[1].push(Op::Load { place: place(unit, 80) });
+        scripts.iter_mut().for_each(|script| script.push(Op::Barrier { barrier: 0, count: ranks as u64 }));
+        scripts[1].push(Op::Load { place: place(unit, 40) });
+    }
+    scripts
+}
+
+#[test]
+fn dsm_simulation_finds_a_home_that_answers_with_what_it_takes_back() {
+    let run = |seed: u64, left_out| {
+        let mut world = World::new(SEED + STEP * seed, left_out);
+        let scripts = taken_back(world.nodes.len());
+        world.nodes.iter_mut().zip(scripts).for_each(|(node, script)| node.program = script);
+        world.run()
+    };
+    (0..SEEDS).for_each(|seed| run(seed, None).unwrap_or_else(|what| panic!("seed {seed}: {what}")));
+    let found = (0..SEEDS).find(|seed| run(*seed, Some(Mutation::UnreleasedSent)).is_err());
+    println!("found by seed {found:?}");
+    assert!(found.is_some(), "copies may hold what no update changes");
 }
 
 /// Rank 0 stores, round by round; rank 1 had a copy before, and has it again behind the last round.
