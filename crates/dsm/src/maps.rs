@@ -6,6 +6,8 @@
 //!                      malloc is made to take mappings instead
 //! the arena            0x2000_0000_0000: the same on all ranks
 //! mappings, the stack  above: elsewhere on each rank
+//! the library's        among them, by far the largest: other views of the arena, twins, notes. No program has
+//!                      an address there, so what looks like one is a number
 //! ```
 //!
 //! Two whole numbers of 32 bits, side by side, may look like an address above: the second one is then its
@@ -33,7 +35,7 @@ const NEGATIVE_FROM: u64 = 1 << 31;
 pub(crate) fn private_place(address: u64) -> Option<Private> {
     // The list of mappings is long, and most numbers lead nowhere.
     let is_far = (PLACED_FROM..PLACED_END).contains(&address) && address as u32 >= SMALL_END;
-    if !is_far || !os::is_mapped(address as usize) {
+    if !is_far || !os::is_mapped(address as usize) || os::is_own(address as usize) {
         return None;
     }
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
@@ -81,5 +83,20 @@ mod tests {
         let place = (&raw const variable).expose_provenance() as u64;
         assert_eq!(private_place(place).is_some(), place as u32 >= SMALL_END);
         assert_eq!([private_place(0x400008), private_place(7)], [None; 2]);
+    }
+
+    #[test]
+    fn maps_take_what_leads_to_memory_of_the_library_for_a_number() {
+        let bytes = 2 * SMALL_END as usize;
+        let made = os::map_anywhere(bytes).expect("address space");
+        // A half of it, at least, has addresses that are looked at.
+        let looked = |at: usize| move |part: usize| (at + part * bytes / 8) as u64;
+        let found: Vec<u64> =
+            (0..8).map(looked(made)).filter(|address| private_place(*address).is_some()).collect();
+        assert!(found.is_empty(), "{found:x?}");
+        let block = vec![1_u8; bytes];
+        let at = (&raw const block[0]).expose_provenance();
+        let is_found = |address| private_place(address) == Some(Private::Other);
+        assert!((0..8).map(looked(at)).any(is_found), "memory of malloc at {at:#x}");
     }
 }

@@ -5,12 +5,27 @@
 pub(crate) mod userfaultfd;
 
 use std::io;
+use std::ops::Range;
+use std::sync::Mutex;
 
 use crate::core::member::Access;
 use crate::core::unit::UNIT_BYTES;
 
 /// Where the head of a file of code says which kind it is.
 const ELF_TYPE_AT: usize = 16;
+
+/// Memory of the library alone, of which no program has an address.
+static OWN: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
+
+/// No program has an address of these bytes.
+pub(crate) fn note_own(address: usize, bytes: usize) {
+    OWN.lock().expect("nobody panics with it").push(address..address + bytes);
+}
+
+/// Whether an address is one of those.
+pub(crate) fn is_own(address: usize) -> bool {
+    OWN.lock().expect("nobody panics with it").iter().any(|own| own.contains(&address))
+}
 
 fn check(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -32,12 +47,16 @@ pub(crate) fn reserve(address: usize, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes address space where there is some.
+/// Takes address space where there is some, for the library alone.
 pub(crate) fn reserve_anywhere(bytes: usize) -> io::Result<usize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a fresh mapping at an address that the kernel chooses.
     let found = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
-    if found == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(found.expose_provenance()) }
+    if found == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    note_own(found.expose_provenance(), bytes);
+    Ok(found.expose_provenance())
 }
 
 /// Zeroed memory of this process at an address that was reserved.
@@ -49,7 +68,7 @@ pub(crate) fn map_private(address: usize, bytes: usize) -> io::Result<()> {
     if found == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Zeroed memory of this process; it stays until the process ends.
+/// Zeroed memory of the library; it stays until the process ends.
 pub(crate) fn map_anywhere(bytes: usize) -> io::Result<usize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -59,6 +78,7 @@ pub(crate) fn map_anywhere(bytes: usize) -> io::Result<usize> {
         return Err(io::Error::last_os_error());
     }
     let address = found.expose_provenance();
+    note_own(address, bytes);
     // Without effect on what it holds; a core is not to hold it.
     // SAFETY: the range is the mapping just made.
     unsafe { libc::madvise(found, bytes, libc::MADV_DONTDUMP) };

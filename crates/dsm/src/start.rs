@@ -374,6 +374,7 @@ fn begin_protocol(
         let address = mapping.base().as_ptr().expose_provenance();
         // It stays until the process ends.
         std::mem::forget(mapping);
+        os::note_own(address, range.bytes as usize);
         address
     };
     let system = map(view.range);
