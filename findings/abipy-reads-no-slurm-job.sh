@@ -1,21 +1,20 @@
 #!/bin/bash
-# abipy 1.0.0: its handler of Slurm jobs reads no job at all. get_info takes each line of `scontrol show job N --oneliner` for one
-# NAME=VALUE, where the whole job is one line, and splits bytes by a text: a TypeError. get_stats does the same to what sacct says.
-# estimated_start_time gives Popen's words as a tuple whose first one is "squeue--start", the name of no program: an
-# AttributeError. The answers are those of Slurm to a job that runs, from lines of a shell. Only qjobs.py is loaded, with monty:
-# the rest needs pymatgen.
+# abipy 1.0.0: its handler of Slurm jobs reads no job at all. get_info takes each line of `scontrol show job N --oneliner` for
+# one NAME=VALUE, where the whole job is one line, and splits bytes by a text: a TypeError. get_stats does the same to what
+# sacct says. estimated_start_time gives a tuple of words to shlex.split, which takes a text: an AttributeError, and squeue
+# is never asked. The answers are those of Slurm to a job that runs, from lines of a shell. Only qjobs.py is loaded, with
+# monty: the rest needs pymatgen.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 python3 -m venv venv
+venv/bin/pip install --quiet --disable-pip-version-check monty==2026.10.21 numpy==2.4.6 ruamel.yaml==0.19.1
 venv/bin/pip install --quiet --disable-pip-version-check --no-deps abipy==1.0.0
-venv/bin/pip install --quiet --disable-pip-version-check monty==2026.10.21 2>/dev/null
 mkdir bin
 say() { printf '#!/bin/sh\n%s\n' "$2" >"bin/$1" && chmod +x "bin/$1"; }
 say scontrol 'echo "JobId=12 JobName=r UserId=eva(1000) GroupId=eva(1000) JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n1"'
 say sacct 'echo "JobID|State|ExitCode"; echo "12|RUNNING|0:0"'
-say squeue 'echo "             JOBID PARTITION     NAME     USER ST          START_TIME  NODES SCHEDNODES           NODELIST(REASON)"'
 cat >ask.py <<'END'
 import glob, importlib.util
 

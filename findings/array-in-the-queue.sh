@@ -8,7 +8,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 python3 -m venv venv
-venv/bin/pip install --quiet --disable-pip-version-check b2luigi==1.3.0 myqueue==26.8.1
+venv/bin/pip install --quiet --disable-pip-version-check b2luigi==1.3.0 luigi==3.7.3 tenacity==8.5.0 \
+    cachetools==8.0.2 myqueue==26.8.1 networkx==3.6.1
 mkdir bin
 cat >bin/squeue <<'END'
 #!/bin/sh

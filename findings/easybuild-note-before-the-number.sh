@@ -1,8 +1,9 @@
 #!/bin/bash
-# easybuild-framework 5.4.1: a note of sbatch on stderr, such as a site's job_submit plugin writes for its users ("sbatch: Job will be
-# charged to project x"), makes its Slurm backend fail although the job was accepted. It reads stdout and stderr as one text and
-# looks for "^Submitted batch job" at its very beginning alone (no re.MULTILINE). The job stays behind, held, since it is submitted
-# with --hold and would be released later. Without the note the number is found. sbatch is a line of a shell here.
+# easybuild-framework 5.4.1: a note of sbatch on stderr, such as a site's job_submit plugin writes for its users ("sbatch: Job
+# will be charged to project x"), makes its Slurm backend fail although the job was accepted. It reads stdout and stderr as
+# one text and looks for "^Submitted batch job" at its very beginning alone (no re.MULTILINE). The job stays behind, held,
+# since it is submitted with --hold and would be released later. Without the note the number is found. sbatch is a line of a
+# shell here.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -15,6 +16,7 @@ cat >bin/sbatch <<'END'
 case "$*" in
 *--version*) echo "slurm 22.05.8" ;;
 *)
+    case " $* " in *" --hold "*) echo held >>"$HOME/held" ;; esac
     [ -z "$NOTE" ] || echo "$NOTE" >&2
     echo "Submitted batch job 12" ;;
 esac
@@ -40,10 +42,11 @@ for os.environ["NOTE"] in "", "sbatch: Job will be charged to project x":
         end = error.msg.split(":")[0]
     print(f"easybuild-framework 5.4.1, {'with' if os.environ['NOTE'] else 'without'} a note: {end}")
 END
-PATH=$work/bin:$PATH HOME=$work timeout 120 venv/bin/python submit.py >said 2>log
-grep '^easybuild' said
+PATH=$work/bin:$PATH HOME=$work timeout 120 venv/bin/python submit.py >said 2>log || { cat said log; exit 1; }
+{ grep '^easybuild' said; echo "submitted with --hold: $(wc -l <held)"; } | tee seen
 cat >expected <<'END'
 easybuild-framework 5.4.1, without a note: job 12
 easybuild-framework 5.4.1, with a note: Failed to determine job ID from output of submission command
+submitted with --hold: 2
 END
-grep '^easybuild' said | cmp -s - expected || { cat said log; echo "this has changed"; exit 1; }
+cmp -s seen expected || { cat said log; echo "this has changed"; exit 1; }

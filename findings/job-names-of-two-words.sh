@@ -10,7 +10,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 python3 -m venv venv
-venv/bin/pip install --quiet --disable-pip-version-check hpc-rocket==0.6.3
+venv/bin/pip install --quiet --disable-pip-version-check hpc-rocket==0.6.3 fs==2.4.16 fs.sshfs==1.0.2 \
+    paramiko==3.5.1 rich==15.0.0 setuptools==80.9.0
 venv/bin/pip install --quiet --disable-pip-version-check --no-deps dirac==9.1.22
 mkdir bin
 cat >bin/sacct <<'END'

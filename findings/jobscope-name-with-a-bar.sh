@@ -1,16 +1,16 @@
 #!/bin/bash
-# jobscope 0.1.1: a job whose name has a bar (`sbatch --job-name='a|b'`) loses its nodes, its run time and all its efficiencies. It
-# asks sacct -P for JobID, State, JobName, ... AdminComment and splits each line at the first eleven bars, since "AdminComment (a
-# '|'-free base64 blob) is queried last so a fixed maxsplit is safe". The name is the third of them, and sacct -P prints a bar
-# in it as it is (man sacct, -P: "output will be '|' delimited without a '|' at the end"; --delimiter chooses another one).
-# Everything behind the name is one column late, and the blob, which begins with "node1|" now, is none. Nothing is said.
+# jobscope 0.1.1: a job whose name has a bar (`sbatch --job-name='a|b'`) loses its nodes, its run time and all its
+# efficiencies. It asks sacct -P for JobID, State, JobName, ... AdminComment and splits each line at the first eleven bars,
+# which is safe for a bar in the last column alone. The name is the third of them, and sacct -P prints a bar in it as it is
+# (man sacct, -P: "output will be '|' delimited without a '|' at the end"; --delimiter chooses another one). Everything
+# behind the name is one column late, and the AdminComment, which begins with "node1|" now, cannot be read. Nothing is said.
 # The commands of Slurm are lines of a shell here; both jobs are the same but for their names.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 python3 -m venv venv
-venv/bin/pip install --quiet --disable-pip-version-check jobscope==0.1.1
+venv/bin/pip install --quiet --disable-pip-version-check jobscope==0.1.1 requests==2.34.2 rich==15.0.0 plotext==6.1.0
 mkdir bin
 # What jobstats puts into AdminComment: half of the time of four cores, for 1000 s.
 blob=$(venv/bin/python - <<'END'

@@ -1,16 +1,16 @@
 #!/bin/bash
-# metricstash 0.1.0 ("One-shot Prometheus/OpenMetrics text collection into SQLite") takes answers of the type
-# application/openmetrics-text and reads them by prometheus_client's parser of the older text format. There a time behind a
-# value is in milliseconds; in OpenMetrics "timestamps MUST be in Unix Epoch in seconds". So a sample of 2026 is stored in 1970,
-# where no query with a range finds it. An exemplar ("# {...} 0.25") becomes a time too: 0.25 ms after the epoch. The same
-# sample as text/plain, in milliseconds, is stored right. Seen with prometheus-client 0.26.0; all on loopback.
+# metricstash 0.1.0, which collects metrics into SQLite, takes answers of the type application/openmetrics-text and reads
+# them by prometheus_client's parser of the older text format. There a time behind a value is in milliseconds; in
+# OpenMetrics "Timestamps MUST be Unix Epoch in seconds". So a sample of 2026 is stored in 1970, where no query with a
+# range finds it. An exemplar ("# {...} 0.25") becomes a time too: 0.25 ms after the epoch. The same sample as text/plain,
+# in milliseconds, is stored right. Seen with prometheus-client 0.26.0; all on loopback.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'kill $server 2>/dev/null || true; rm -rf "$work"' EXIT
 server=
 cd "$work"
 python3 -m venv venv
-venv/bin/pip install --quiet --disable-pip-version-check metricstash==0.1.0 prometheus-client==0.26.0
+venv/bin/pip install --quiet --disable-pip-version-check metricstash==0.1.0 prometheus-client==0.26.0 aiohttp==3.14.5
 cat >server.py <<'END'
 import http.server, os
 OPEN = "# TYPE load gauge\nload 7 1790000000.5\n# TYPE jobs counter\njobs_total 3 # {job=\"12\"} 0.25\n# EOF\n"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # MPI_File_open with MPI_MODE_CREATE and MPI_MODE_EXCL of a file that is there is an error of class MPI_ERR_FILE_EXISTS
 # (MPI-4.1, 14.2.1 and 14.7), by which a program tells that its result exists already from a disk that is full. The call is
-# collective. In MPICH 5.0.2 and Intel MPI 2021.18.1 rank 0 is told so, all others get MPI_ERR_OTHER, with a line about an
-# "INTERNAL ERROR: invalid error code" on stderr each. In Open MPI 5.0.11 all have the class. Seen with the wheels of PyPI.
+# collective. In MPICH 5.0.2 and Intel MPI 2021.18.1 rank 0 is told so, and all others get MPI_ERR_OTHER. In Open MPI 5.0.11
+# all have the class. Seen with the wheels of PyPI.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

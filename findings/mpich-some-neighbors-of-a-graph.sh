@@ -1,8 +1,8 @@
 #!/bin/bash
 # MPI_Dist_graph_neighbors with room for fewer neighbors than there are gives the first of them: "If maxindegree or
 # maxoutdegree is smaller than the numbers returned by MPI_DIST_GRAPH_NEIGHBORS_COUNT, then only the first part of the full
-# list is returned" (MPI-4.1, 8.5.5). MPICH 5.0.2 and Intel MPI 2021.18.1 return MPI_ERR_ARG and nothing, where
-# MPI_Graph_neighbors and MPI_Cart_get take less room. Open MPI 5.0.11 gives the first. Seen with the wheels of PyPI.
+# list is returned" (MPI-4.1, 8.5.5). MPICH 5.0.2 and Intel MPI 2021.18.1 return an error and store nothing. Open MPI
+# 5.0.11 gives the first. Seen with the wheels of PyPI.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,7 +1,8 @@
 #!/bin/bash
-# MPI_Info_set sets a key to a string of at most MPI_MAX_INFO_VAL characters (MPI-4.1, 10); nothing says that it has any.
-# MPICH 5.0.2 takes "", and gives it back. Open MPI 5.0.11 returns MPI_ERR_INFO_VALUE, which ends the program by default: so
-# does one that passes on the value of a variable which is set and empty. Seen with the wheels of PyPI.
+# MPI_Info_set sets a key to a string of at most MPI_MAX_INFO_VAL characters (MPI-4.1, 10); the standard names no least
+# length. MPICH 5.0.2 takes "", and gives it back. Open MPI 5.0.11 returns MPI_ERR_INFO_VALUE. By default that ends the
+# program, for instance one that passes on the value of an environment variable which is set and empty. The key here is
+# one of the program's own. Seen with the wheels of PyPI.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -18,9 +19,9 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     MPI_Info_create(&info);
-    code = MPI_Info_set(info, "cb_config_list", "");
+    code = MPI_Info_set(info, "my_prefix", "");
     MPI_Error_class(code, &class);
-    MPI_Info_get_string(info, "cb_config_list", &length, value, &flag);
+    MPI_Info_get_string(info, "my_prefix", &length, value, &flag);
     printf("set %s, there %d\n", !code ? "success" : class == MPI_ERR_INFO_VALUE ? "MPI_ERR_INFO_VALUE" : "error", flag);
     MPI_Info_free(&info);
     MPI_Finalize();

@@ -1,8 +1,7 @@
 #!/bin/bash
 # MPI_Comm_get_name of MPI_COMM_NULL gives the string "MPI_COMM_NULL" (MPI-4.1, 7.8), and so do those of datatypes and
-# windows: a program that logs the communicator of a process which is in none need not ask first. The manual page of Open
-# MPI 5.0.11 says the same; the library returns MPI_ERR_COMM, MPI_ERR_TYPE and MPI_ERR_WIN. MPICH 5.0.2 gives the names.
-# Seen with the wheels of PyPI.
+# windows: a program that logs the communicator of a process which is in none need not ask first. Open MPI 5.0.11 returns
+# an error in each of the three. MPICH 5.0.2 gives the names. Seen with the wheels of PyPI.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

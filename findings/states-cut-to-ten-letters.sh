@@ -9,7 +9,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 python3 -m venv venv
-venv/bin/pip install --quiet --disable-pip-version-check b2luigi==1.3.0 maestrowf==1.2.1
+venv/bin/pip install --quiet --disable-pip-version-check b2luigi==1.3.0 luigi==3.7.3 tenacity==8.5.0 \
+    cachetools==8.0.2 maestrowf==1.2.1 jsonschema==4.26.0 coloredlogs==15.0.1 dill==0.4.1 filelock==4.3.1 rich==15.0.0 \
+    tabulate==0.10.0
 mkdir bin
 cat >bin/sacct <<'END'
 #!/bin/sh

@@ -1,14 +1,16 @@
 #!/bin/bash
-# A job of Slurm that is SUSPENDED "has an allocation, but execution has been suspended and CPUs have been released for other jobs"
-# (squeue(1)), as under PreemptMode=SUSPEND,GANG each job is for half of its time. law 0.1.21 calls it failed, beside FAILED and
-# TIMEOUT, and submits its task again while the job goes on; dask-gateway-server 2026.3.0 calls it not alive and ends the
-# cluster or the worker. A job that waits or runs is as it should be for both. squeue is a line of a shell here.
+# A job of Slurm that is SUSPENDED "has an allocation, but execution has been suspended and CPUs have been released for other
+# jobs" (squeue(1)); under PreemptMode=SUSPEND,GANG jobs that share nodes are so by turns. It goes on later. For law 0.1.21
+# it is "failed", as FAILED and TIMEOUT are; dask-gateway-server 2026.3.0 counts it among those that are not alive. Jobs
+# that are PENDING or RUNNING are right in both. squeue is a line of a shell here.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 python3 -m venv venv
-venv/bin/pip install --quiet --disable-pip-version-check law==0.1.21 "dask-gateway-server[jobqueue]==2026.3.0"
+venv/bin/pip install --quiet --disable-pip-version-check law==0.1.21 luigi==3.8.1 six==1.17.0 \
+    "dask-gateway-server[jobqueue]==2026.3.0" aiohttp==3.14.5 sqlalchemy==2.1.9 traitlets==5.16.1 colorlog==6.12.0 \
+    cryptography==50.0.2
 mkdir bin
 cat >bin/squeue <<'END'
 #!/bin/sh
