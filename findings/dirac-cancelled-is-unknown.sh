@@ -1,10 +1,9 @@
 #!/bin/bash
-# DIRAC 9.1.22: a pilot that was cancelled in Slurm is Unknown for ever, not Aborted. It asks sacct for State with -P, which says
-# who has cancelled it, "CANCELLED by 1000" (sacct(1): "CANCELLED ... by UID"), and looks for the word CANCELLED alone. OUT_OF_MEMORY,
-# BOOT_FAIL and DEADLINE are Unknown too, where FAILED and TIMEOUT are Failed. And as long as sacct has no row of the jobs that it
-# was asked for, which is so in the first second or two after sbatch, getJobStatus ends with a ValueError instead of Unknown:
-# it splits the one empty line of an empty answer. sacct is a line of a shell here. Only the file is loaded that DIRAC also copies
-# to hosts without DIRAC.
+# DIRAC 9.1.22: a pilot that was cancelled in Slurm is Unknown for ever, not Aborted. DIRAC asks sacct for State with -P. sacct
+# adds who has cancelled the job, "CANCELLED by 1000" (sacct(1): "CANCELLED ... by UID"), and DIRAC looks for the word
+# CANCELLED alone. OUT_OF_MEMORY is Unknown too, where FAILED is Failed. And while sacct has no row of the jobs that it is
+# asked for, as just after sbatch, getJobStatus ends with a ValueError instead of Unknown: it splits the one empty line of
+# an empty answer. sacct is a line of a shell here. Only the file is loaded that DIRAC also copies to hosts without DIRAC.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

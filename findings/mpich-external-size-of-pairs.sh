@@ -1,8 +1,9 @@
 #!/bin/bash
-# MPI_Pack_external_size says how many bytes MPI_Pack_external will need (MPI-4.1, 5.3). A float and an int have 4 bytes
-# each in external32, so MPI_FLOAT_INT and MPI_2INT have 8, MPI_DOUBLE_INT 12, MPI_SHORT_INT 6. MPICH 5.0.2 says 0, 0, 1 and
-# 2, and returns MPI_SUCCESS: a program that reserves so much has no room. Intel MPI 2021.18.1 says 0 of MPI_2INT alone.
-# Open MPI 5.0.11 is right in all. Seen with the wheels of PyPI.
+# MPI_Pack_external_size says how many bytes MPI_Pack_external will need (MPI-4.1, 5.3). MPI_FLOAT_INT and its like are
+# structs of two of C's types (6.9.4), each of which has its own size in external32 (14.5.2): a float and an int have 4
+# bytes, a double 8, a short 2. So MPI_FLOAT_INT and MPI_2INT have 8, MPI_DOUBLE_INT 12, MPI_SHORT_INT 6. MPICH 5.0.2 says 0,
+# 0, 1 and 2, and returns MPI_SUCCESS: a program that reserves so much has no room. Intel MPI 2021.18.1 says 0 of MPI_2INT
+# alone. Open MPI 5.0.11 is right in all. Seen with the wheels of PyPI.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
