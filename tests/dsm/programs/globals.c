@@ -120,12 +120,14 @@ static void run(void) {
     fill(me);
     if (strcmp(wrong, "race") == 0)
         stored.racer = me + 1;
-    /* Both have the page before either stores: files say so. */
+    /* Both have the page before either stores, and both have stored before either's store goes out: files say so. */
     if (strcmp(wrong, "same") == 0 && me > 0) {
         stored.touched[me] = 1;
         leave_mark(me);
         await_mark(3 - me);
         stored.racer = 7;
+        leave_mark(me + 2);
+        await_mark(5 - me);
     }
     /* The other's store has come here before this process synchronises. */
     if (strcmp(wrong, "late") == 0) {
