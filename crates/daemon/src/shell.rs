@@ -230,8 +230,8 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
         tutti_os::oom::protect_from_oom();
     }
     let credential = settings.key.read()?;
+    let _state_locks = settings.folders.lock(settings.is_controller())?;
     settings.folders.adopt(&settings.node.name);
-    let _state_lock = settings.folders.state_lock.as_deref().map(clients::lock_state).transpose()?;
     let (local, _lock) = clients::bind(&settings.folders.socket, settings.delays.leave_ms.is_some())?;
     let listener = address::listen(&settings).await?;
     settings.network.listen = listener.local_addr().map_err(failed("read its own address"))?;

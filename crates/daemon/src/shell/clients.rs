@@ -1,6 +1,6 @@
 //! The local socket: programs of users. Who they are the kernel says (SO_PEERCRED), never they themselves.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -80,7 +80,7 @@ pub(super) fn bind(path: &Path, is_on_demand: bool) -> Result<(UnixListener, Fil
     let lock = File::options().create(true).append(true).mode(0o600).open(&beside);
     let lock = lock.map_err(failed(format!("open {}", Path::new(&beside).display())))?;
     let deadline = Instant::now() + DYING_MAX;
-    while lock.try_lock().is_err() || is_listened_at(path) {
+    while is_locked(&lock, Path::new(&beside)) || is_listened_at(path) {
         if is_on_demand || Instant::now() >= deadline {
             return Err(ShellError::Taken(path.to_owned()));
         }
@@ -95,22 +95,48 @@ pub(super) fn bind(path: &Path, is_on_demand: bool) -> Result<(UnixListener, Fil
     Ok((local, lock))
 }
 
-/// Takes the lock of the files that outlive a boot: daemons with two sockets do not write into them together.
-pub(super) fn lock_state(path: &Path) -> Result<File, ShellError> {
-    let lock = File::options().create(true).append(true).mode(0o600).open(path);
-    let lock = lock.map_err(failed(format!("open {}", path.display())))?;
+/// Takes a lock of the files that outlive a boot: daemons with two sockets do not write into them together.
+/// None: another one has it. Where no file can be made the daemon goes on without a lock: whoever writes there
+/// hears of it. `is_on_demand`: whoever has started this one looks again himself.
+pub(super) fn lock_state(path: &Path, is_on_demand: bool) -> Option<StateLock> {
+    let lock = match File::options().create(true).append(true).mode(0o600).open(path) {
+        Ok(lock) => lock,
+        Err(error) => {
+            tracing::warn!(
+                "cannot open {}: {error}; no other daemon is kept from its folder",
+                path.display()
+            );
+            return Some(StateLock(None));
+        }
+    };
     let deadline = Instant::now() + DYING_MAX;
-    while lock.try_lock().is_err() {
-        if Instant::now() >= deadline {
-            return Err(ShellError::StateTaken(path.parent().unwrap_or(path).to_owned()));
+    while is_locked(&lock, path) {
+        if is_on_demand || Instant::now() >= deadline {
+            return None;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    Ok(lock)
+    Some(StateLock(Some(lock)))
+}
+
+/// A lock that is held as long as this lives.
+#[derive(Debug)]
+pub(super) struct StateLock(#[expect(dead_code, reason = "it is held, not used")] Option<File>);
+
+/// Whether another one has the lock; else this one has it, where the file system has locks at all.
+fn is_locked(lock: &File, path: &Path) -> bool {
+    match lock.try_lock() {
+        Ok(()) => false,
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(error)) => {
+            tracing::warn!("cannot lock {}: {error}; no other daemon is kept from it", path.display());
+            false
+        }
+    }
 }
 
 /// Whether another process listens there, be it one that is stopped and has no room more.
-fn is_listened_at(path: &Path) -> bool {
+pub(super) fn is_listened_at(path: &Path) -> bool {
     match local_socket::connect_to(path, PROBE) {
         Ok(_) => true,
         Err(error) => error.kind() == io::ErrorKind::WouldBlock,

@@ -28,6 +28,9 @@ pub enum ShellError {
     /// Another one keeps its jobs and history in the same files.
     #[error("another daemon of this node's name has its state in {}; --state names another folder", .0.display())]
     StateTaken(PathBuf),
+    /// Another controller writes the same logs.
+    #[error("the controller of another cluster has its logs in {}; --state names another folder", .0.display())]
+    LogsTaken(PathBuf),
 }
 
 /// Makes the error of an action, of what was tried and the kernel's answer.

@@ -10,6 +10,8 @@ use tutti_protocol::paths;
 use tutti_protocol::ports::Ports;
 use tutti_protocol::settings::Setting;
 
+use super::clients::{self, StateLock};
+use super::error::ShellError;
 use super::script_files::ScriptSettings;
 use super::state;
 use crate::configuration::ConfigurationSource;
@@ -115,8 +117,8 @@ pub struct Folders {
     run: PathBuf,
     /// Files that outlive it.
     state: PathBuf,
-    /// Lock of this daemon's files that outlive a boot; none where its socket's keeps them.
-    pub(super) state_lock: Option<PathBuf>,
+    /// Lock of this daemon's files that outlive a boot.
+    state_lock: PathBuf,
     /// The log of events, on the controller.
     pub(super) events: PathBuf,
     /// The log of the turns of gangs, on the controller.
@@ -145,7 +147,7 @@ impl Folders {
     pub fn new(run: PathBuf, state: PathBuf, socket: PathBuf, name: &str, is_on_demand: bool) -> Self {
         let file = name.replace('/', "_");
         Folders {
-            state_lock: (state != run).then(|| state.join(format!("{file}.lock"))),
+            state_lock: state.join(format!("{file}.state.lock")),
             events: state.join(paths::EVENTS),
             turns: state.join(paths::TURNS),
             other_events: paths::other_logs(&run, is_on_demand),
@@ -160,6 +162,28 @@ impl Folders {
             run,
             state,
         }
+    }
+
+    /// Takes the locks of the files that outlive a boot, on the controller also that of the logs: another
+    /// controller may have another name.
+    ///
+    /// # Errors
+    /// When another daemon has one of them.
+    pub(super) fn lock(&self, is_controller: bool) -> Result<Vec<StateLock>, ShellError> {
+        let logs = self.state.join(format!("{}.lock", paths::EVENTS));
+        let wanted = [Some(&self.state_lock), Some(&logs).filter(|_| is_controller)];
+        let take = |path: &PathBuf| {
+            clients::lock_state(path, self.is_on_demand).ok_or_else(|| {
+                if clients::is_listened_at(&self.socket) {
+                    ShellError::Taken(self.socket.clone())
+                } else if *path == logs {
+                    ShellError::LogsTaken(self.state.clone())
+                } else {
+                    ShellError::StateTaken(self.state.clone())
+                }
+            })
+        };
+        wanted.into_iter().flatten().map(take).collect()
     }
 
     /// Takes over what an earlier release has left in the folder of this boot.
