@@ -134,7 +134,8 @@ impl Meters {
         let messages = Messages { user: found.user, starters: found.starters.clone(), counts: None };
         let (groups, before_bytes, before_us, account) = (groups.clone(), 0, None, found.account);
         let meter = Meter { groups, counters, before_bytes, ranks, before_us, messages, account };
-        self.jobs.insert(job, meter);
+        // Of a job that begins anew the last second counts too.
+        self.ended.extend(self.jobs.insert(job, meter).map(|before| (job, before)));
     }
 
     /// Once a second, while there are jobs: what they have had since the last time, and until when the
@@ -148,7 +149,8 @@ impl Meters {
     ) -> Option<(NodeUse, u64)> {
         self.ended.extend(self.jobs.extract_if(|job, _| memory_bytes(*job).is_none()));
         // Without others nobody pays.
-        if self.jobs.is_empty() {
+        let first = self.ended.first().map(|(_, meter)| meter.account);
+        if self.jobs.is_empty() && self.ended.iter().all(|(_, meter)| Some(meter.account) == first) {
             (self.before, self.ended) = (None, Vec::new());
             return None;
         }
@@ -180,12 +182,13 @@ impl Meters {
                 account: Some(meter.account),
             });
         }
-        jobs.extend(self.ended.drain(..).map(|(job, mut meter)| JobUse {
-            job,
-            sent_bytes: meter.take(),
-            account: Some(meter.account),
-            ..JobUse::default()
-        }));
+        for (job, mut meter) in self.ended.drain(..) {
+            let (sent_bytes, account) = (meter.take(), Some(meter.account));
+            match jobs.iter_mut().find(|used| used.job == job && used.account == account) {
+                Some(used) => used.sent_bytes += sent_bytes,
+                None => jobs.push(JobUse { job, sent_bytes, account, ..JobUse::default() }),
+            }
+        }
         let (network, sent_bytes) = network(before, load.traffic, passed_ms);
         let is_congested = network.demand > network.supply && network.supply > 0;
         let until_ns = if is_congested { now_ns() + CONGESTED_NS } else { 0 };
@@ -303,6 +306,29 @@ mod tests {
         };
         assert_eq!(reported(2000), [(1, Some(7)), (2, Some(8))]);
         assert_eq!(reported(3000), [(1, Some(7))]);
+        // One that begins anew under its number is one line, also while its former ranks are counted.
+        meters.begin(JobId(1), &ranks(7));
+        assert_eq!(meters.ended.len(), 1);
+        let mut reported = |now_ms, here: &[u64]| {
+            let is_here = |job: JobId| here.contains(&job.0).then_some(None);
+            let found = meters.measure(now_ms, is_here)?.0.jobs;
+            Some(found.iter().map(|used| (used.job.0, used.account)).collect::<Vec<_>>())
+        };
+        assert_eq!(reported(4000, &[1]), Some(vec![(1, Some(7))]));
+        // Jobs of two users have had what the other wanted, though none is left.
+        meters.begin(JobId(3), &ranks(8));
+        let mut reported = |now_ms| {
+            let found = meters.measure(now_ms, |_| None)?.0.jobs;
+            let mut found: Vec<_> = found.iter().map(|used| (used.job.0, used.account)).collect();
+            found.sort();
+            Some(found)
+        };
+        assert_eq!(reported(4500), None);
+        assert_eq!(reported(5000), Some(vec![(1, Some(7)), (3, Some(8))]));
+        assert_eq!(reported(6000), None);
+        // Of one user alone nothing is kept.
+        meters.begin(JobId(4), &ranks(7));
+        assert!(meters.measure(7000, |_| None).is_none() && meters.ended.is_empty());
     }
 
     #[test]
