@@ -211,6 +211,27 @@ pub fn request_if_running_with(
     query(request, notify).map_err(|error| error.to_string())
 }
 
+/// Refusal of something that was to be done to a job: a line for the user.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct NotDone {
+    /// The line.
+    pub text: String,
+    /// Whether the daemon says that the job is another user's.
+    pub is_of_another: bool,
+}
+
+/// As [`request_if_running_with`] for requests about a job.
+///
+/// # Errors
+/// The same, with the daemon's reason.
+pub fn request_of_job(request: &Request) -> Result<Option<Answer>, NotDone> {
+    query(request, &mut |_| {}).map_err(|error| NotDone {
+        is_of_another: matches!(error, RequestError::Because(Reason::OtherUser, _)),
+        text: error.to_string(),
+    })
+}
+
 fn query(request: &Request, notify: &mut dyn FnMut(&str)) -> Result<Option<Answer>, RequestError> {
     let deadline = Instant::now() + LEAVING_MAX;
     loop {

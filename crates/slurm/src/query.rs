@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::UNIX_EPOCH;
 
 use tutti_client::history;
-use tutti_client::requests::{self, Answer, Control, JobId, NodeRow, Request, Submit, SubmitError};
+use tutti_client::requests::{self, Answer, Control, JobId, NodeRow, NotDone, Request, Submit, SubmitError};
 
 use crate::forms::NamedJob;
-use crate::identity;
 use crate::view::Job;
 
 /// The line of Slurm's commands where no controller answers.
@@ -107,19 +106,13 @@ pub const OTHER_VERSION: &str = "the daemon is of another version";
 /// When no daemon answers, or it refuses; a text for the user.
 pub fn ask(request: &Request) -> Result<Answer, String> {
     let answer = requests::request_if_running_with(request, &mut |_| {})?;
-    answer.ok_or_else(|| format!("{NO_CONTROLLER}: `tutti up` starts a cluster"))
+    answer.ok_or_else(no_daemon)
 }
 
-/// Error about a job of this user: the text, or Slurm's words where it is another one's.
+/// Line about what was refused: the daemon's, or Slurm's words where the job is another user's.
 #[must_use]
-pub fn refusal(uid: u32, text: String) -> String {
-    if is_denied(uid) { NOT_PERMITTED.into() } else { text }
-}
-
-/// Whether jobs of this user are none of ours.
-#[must_use]
-pub fn is_denied(uid: u32) -> bool {
-    ![uid, 0].contains(&identity::own_uid())
+pub fn refusal(refused: NotDone) -> String {
+    if refused.is_of_another { NOT_PERMITTED.into() } else { refused.text }
 }
 
 /// Submits a job.
@@ -128,7 +121,7 @@ pub fn is_denied(uid: u32) -> bool {
 /// As [`ask`].
 pub fn submit(submit: Submit) -> Result<Answer, String> {
     requests::submit(submit, &mut |_| {}).map_err(|error| match error {
-        SubmitError::NoDaemon(_) => format!("{NO_CONTROLLER}: `tutti up` starts a cluster"),
+        SubmitError::NoDaemon(_) => no_daemon(),
         SubmitError::Failed(text) => text,
     })
 }
@@ -136,9 +129,22 @@ pub fn submit(submit: Submit) -> Result<Answer, String> {
 /// Does something to a job.
 ///
 /// # Errors
-/// When no daemon answers, or it refuses; a text for the user.
-pub fn control(job: JobId, control: Control) -> Result<(), String> {
-    ask(&Request::Control(job, control)).map(drop)
+/// When no daemon answers, or it refuses.
+pub fn control(job: JobId, control: Control) -> Result<(), NotDone> {
+    ask_of_job(&Request::Control(job, control))
+}
+
+/// Asks for something to be done to a job.
+///
+/// # Errors
+/// The same.
+pub fn ask_of_job(request: &Request) -> Result<(), NotDone> {
+    let none = || NotDone { text: no_daemon(), is_of_another: false };
+    requests::request_of_job(request)?.map(drop).ok_or_else(none)
+}
+
+fn no_daemon() -> String {
+    format!("{NO_CONTROLLER}: `tutti up` starts a cluster")
 }
 
 /// Jobs of a name.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use tutti_client::node_list;
-use tutti_client::requests::{Control, JobId};
+use tutti_client::requests::{Control, JobId, NotDone};
 
 use crate::forms::{self, NamedJob};
 use crate::getopt::{self, Spec, Takes};
@@ -159,10 +159,10 @@ fn cancel(asked: &Asked, jobs: &[Job], steps: &[Job]) -> ExitCode {
         // An array is ended as one, unless only some of its elements are meant.
         let is_all = asked.signal.is_none() && found.iter().all(|job| takes(asked, job));
         if let Some(array) = query::target(name, &found).filter(|_| is_all) {
-            if let Err(text) = query::control(array, Control::Kill)
+            if let Err(refused) = query::control(array, Control::Kill)
                 && found.iter().any(|job| !job.state().is_over())
             {
-                fail(found[0].row.uid, &shown, text, &mut status);
+                fail(&shown, refused, &mut status);
             }
             continue;
         }
@@ -192,9 +192,9 @@ fn cancel(asked: &Asked, jobs: &[Job], steps: &[Job]) -> ExitCode {
             meant.iter().for_each(|job| complain(NAME, &format!("Terminating job {}", job.id())));
         }
         for array in &wholes {
-            if let Err(text) = query::control(*array, Control::Kill) {
+            if let Err(refused) = query::control(*array, Control::Kill) {
                 let of_array = meant.iter().filter(|job| array_of(job) == Some(*array));
-                of_array.for_each(|job| fail_if_open(job, &job.id(), text.clone(), &mut status));
+                of_array.for_each(|job| fail_if_open(job, &job.id(), refused.clone(), &mut status));
             }
         }
         let of_none = |job: &&Job| array_of(job).is_none_or(|array| !wholes.contains(&array));
@@ -262,26 +262,29 @@ fn act(asked: &Asked, job: &Job, steps: &[Job], status: &mut ExitCode) {
         Some(signal) => own.map(|step| (step, Control::Signal(signal))).collect(),
     };
     for (target, control) in targets {
-        if let Err(text) = query::control(target.row.job, control) {
-            fail_if_open(target, &job.id(), text, status);
+        if let Err(refused) = query::control(target.row.job, control) {
+            fail_if_open(target, &job.id(), refused, status);
         }
     }
 }
 
 /// A job that has ended meanwhile is no error.
-fn fail_if_open(job: &Job, shown: &str, text: String, status: &mut ExitCode) {
+fn fail_if_open(job: &Job, shown: &str, refused: NotDone, status: &mut ExitCode) {
     let is_over = query::jobs().is_ok_and(|(jobs, steps)| {
         let now = jobs.iter().chain(&steps).find(|known| known.row.job == job.row.job);
         now.is_none_or(|now| now.state().is_over())
     });
     if !is_over {
-        fail(job.row.uid, shown, text, status);
+        fail(shown, refused, status);
     }
 }
 
-fn fail(uid: u32, shown: &str, text: String, status: &mut ExitCode) {
-    complain(NAME, &format!("error: Kill job error on job id {shown}: {}", query::refusal(uid, text)));
-    *status = if query::is_denied(uid) { ExitCode::from(DENIED) } else { ExitCode::FAILURE };
+/// The status is that of the first failure, as Slurm's.
+fn fail(shown: &str, refused: NotDone, status: &mut ExitCode) {
+    if *status == ExitCode::SUCCESS {
+        *status = if refused.is_of_another { ExitCode::from(DENIED) } else { ExitCode::FAILURE };
+    }
+    complain(NAME, &format!("error: Kill job error on job id {shown}: {}", query::refusal(refused)));
 }
 
 #[cfg(test)]

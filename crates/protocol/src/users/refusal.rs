@@ -21,10 +21,12 @@ pub enum Reason {
     Forgotten = 1,
     /// The job of an `mpiexec` runs already, and may take no turns.
     WithoutTurns = 2,
+    /// The job is another user's.
+    OtherUser = 3,
 }
 
 impl Reason {
-    const ALL: [Reason; 2] = [Reason::Forgotten, Reason::WithoutTurns];
+    const ALL: [Reason; 3] = [Reason::Forgotten, Reason::WithoutTurns, Reason::OtherUser];
 
     /// Reason with this number; none: there is none, or it is of a later release.
     pub fn of_number(number: u32) -> Option<Reason> {

@@ -188,7 +188,9 @@ impl Jobs {
     pub(super) fn check_owner(&self, id: JobId, may: impl Fn(User) -> bool) -> Result<(), Answer> {
         match self.get(id) {
             None => Err(self.refuse_unknown(id)),
-            Some(job) if !may(job.launch.user) => Err(Answer::Refused(format!("job {id} is another user's"))),
+            Some(job) if !may(job.launch.user) => {
+                Err(Answer::Because(Reason::OtherUser, format!("job {id} is another user's")))
+            }
             Some(_) => Ok(()),
         }
     }

@@ -247,7 +247,7 @@ impl Controller {
             return self.jobs.refuse_unknown(id);
         };
         if !local.may(user, Some(launch.user)) {
-            Answer::Refused(format!("job {id} is another user's"))
+            Answer::Because(Reason::OtherUser, format!("job {id} is another user's"))
         } else if !members.is_alive(launch.origin) {
             let origin = members.name(launch.origin);
             Answer::Refused(format!("what job {id} wrote is lost with {origin}, where it was submitted"))
