@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use tutti_client::node_list;
-use tutti_os::stderr::escape_control;
 
 use crate::forms::{self, NamedJob};
 use crate::getopt::{self, Spec, Takes};
@@ -296,7 +295,7 @@ fn joined(asked: &Asked, values: &[String]) -> String {
 fn row(asked: &Asked, job: &Job, part: &Part<'_>, waiting: &[u32], now_ms: u64) -> String {
     let values = asked.columns.iter().map(|(name, _)| field(asked, name, job, part, waiting, now_ms));
     // What they have of the job's user is what it shows.
-    joined(asked, &values.map(|value| escape_control(&value)).collect::<Vec<_>>())
+    joined(asked, &values.map(|value| table::shown(&value)).collect::<Vec<_>>())
 }
 
 fn field(asked: &Asked, name: &str, job: &Job, part: &Part<'_>, waiting: &[u32], now_ms: u64) -> String {

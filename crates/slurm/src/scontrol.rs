@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use tutti_client::node_list;
 use tutti_client::requests::{Control, NodeRow, Request};
-use tutti_os::stderr::escape_control;
 use tutti_protocol::users::Change;
 
 use crate::forms;
@@ -16,6 +15,7 @@ use crate::output::{self, complain, print, refuse, refuse_plainly};
 use crate::query::{self, NO_JOB};
 use crate::reservations::Record;
 use crate::squeue::MIN_JOB_AGE_MS;
+use crate::table;
 use crate::view::{Job, State};
 use crate::{identity, reservations, sinfo};
 
@@ -103,7 +103,7 @@ fn control_all(command: &str, names: &[&str]) -> Result<String, String> {
             }
             if let Some(array) = query::target(one, &found).filter(|_| command != "requeue") {
                 query::control(array, control_of(command)?)
-                    .map_err(|text| format!("{} for job {name}", query::refusal(found[0].row.uid, text)))?;
+                    .map_err(|refused| format!("{} for job {name}", query::refusal(refused)))?;
                 continue;
             }
             for job in found {
@@ -134,7 +134,7 @@ fn act(command: &str, job: &Job) -> Result<(), String> {
         return Err(format!("Job has already finished for job {}", job.id()));
     }
     query::control(job.row.job, control)
-        .map_err(|text| format!("{} for job {}", query::refusal(job.row.uid, text), job.id()))
+        .map_err(|refused| format!("{} for job {}", query::refusal(refused), job.id()))
 }
 
 /// Gives jobs other values: `JobId=17 TimeLimit=10`.
@@ -188,8 +188,8 @@ fn update(words: &[&str]) -> Result<String, String> {
                     format!("TimeLimit decrement larger than current time limit for job {}", job.id())
                 })?);
             }
-            let asked = query::ask(&Request::Change(job.row.job, change));
-            asked.map_err(|text| format!("{} for job {}", query::refusal(job.row.uid, text), job.id()))?;
+            query::ask_of_job(&Request::Change(job.row.job, change))
+                .map_err(|refused| format!("{} for job {}", query::refusal(refused), job.id()))?;
         }
     }
     Ok(String::new())
@@ -284,7 +284,7 @@ fn config() -> Result<String, String> {
 fn record(lines: &Record, in_one_line: bool) -> String {
     let lines = lines.iter().map(|line| {
         let fields: Vec<String> =
-            line.iter().map(|(name, value)| format!("{name}={}", escape_control(value))).collect();
+            line.iter().map(|(name, value)| format!("{name}={}", table::shown(value))).collect();
         fields.join(" ")
     });
     let lines: Vec<String> = lines.collect();

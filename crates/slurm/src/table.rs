@@ -1,7 +1,7 @@
 //! Format strings of the listing commands: `%.18i %2t` of `squeue` and `sinfo`, `Name:width` of `-O`, and
 //! the columns of `sacct`.
 
-use tutti_os::stderr::escape_control;
+use tutti_os::stderr::{escape_control, is_deceptive};
 
 /// A piece of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,10 +97,23 @@ pub fn line(pieces: &[Piece], field: impl Fn(char) -> Option<String>) -> String 
     line
 }
 
+/// A value as it is shown: what begins a line, moves the cursor or turns the direction of a text is escaped.
+/// Joiners of letters and what chooses a letter's form change no column, and stand as Slurm's commands write
+/// them.
+#[must_use]
+pub fn shown(value: &str) -> String {
+    let is_form = |letter: char| matches!(letter, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}');
+    let piece = |letter: char| match is_deceptive(letter) && !is_form(letter) {
+        true => escape_control(letter.encode_utf8(&mut [0; 4])),
+        false => letter.to_string(),
+    };
+    value.chars().map(piece).collect()
+}
+
 /// A value cut or padded to a width. What it has of its job's user is what it shows.
 #[must_use]
 pub fn fit(value: &str, width: Option<usize>, right: bool) -> String {
-    let value = escape_control(value);
+    let value = shown(value);
     let Some(width) = width else { return value };
     let cut: String = value.chars().take(width).collect();
     let pad = " ".repeat(width.saturating_sub(cut.chars().count()));
@@ -136,7 +149,7 @@ pub fn columns(list: &str, mark: char) -> Vec<Column> {
 mod tests {
     use super::*;
 
-    fn shown(format: &str) -> String {
+    fn line_of(format: &str) -> String {
         line(&pieces(format), |letter| match letter {
             'i' => Some("12345".into()),
             't' => Some("OOM".into()),
@@ -159,10 +172,18 @@ mod tests {
             ("x%", "x\n"),
             ("%c|%.7c|%1c", "a\\nb\\u{202e}|a\\nb\\u{|a\n"),
         ] {
-            assert_eq!(shown(format), expected, "{format}");
+            assert_eq!(line_of(format), expected, "{format}");
         }
         let found: Vec<char> = unknown(&pieces("%i %q %-5i"), |letter| "it".contains(letter)).collect();
         assert_eq!(found, ['q', '-']);
+    }
+
+    #[test]
+    fn values_keep_the_joiners_and_forms_of_their_letters() {
+        let text =
+            "\u{646}\u{645}\u{6cc}\u{200c}\u{634}\u{648}\u{62f} \u{2764}\u{fe0f} \u{1f469}\u{200d}\u{1f680}";
+        assert_eq!(fit(text, None, false), text);
+        assert_eq!(fit("a\u{202e}\u{2028}\u{200f}\tb", None, false), "a\\u{202e}\\u{2028}\\u{200f}\\tb");
     }
 
     #[test]
