@@ -26,7 +26,7 @@ mod values;
 mod words;
 
 pub use completed::command;
-pub use config_file::expanded;
+pub use config_file::{expanded, for_earlier};
 pub use error::OptionError;
 pub use help::help;
 pub use keys::Launcher;

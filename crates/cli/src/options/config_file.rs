@@ -5,10 +5,14 @@
 //! so a command line that is read on another host needs no file there.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 
 use super::error::OptionError;
 use super::keys::Key;
 use super::words::{find, with_values};
+
+/// Bytes of a file: more are no list of programs.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The command line with the words of its file.
 ///
@@ -38,6 +42,24 @@ pub fn expanded(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, OptionErr
     Ok(arguments)
 }
 
+/// The command line for a host of an earlier release, which knows no width of labels. They are written here.
+pub fn for_earlier(arguments: &[OsString]) -> Vec<OsString> {
+    let (mut found, mut words) = (arguments.to_vec(), arguments.iter());
+    while let Some(option) = next_option(&mut words) {
+        let Ok(values) = with_values(option.option, &option.written, option.values, &mut words) else {
+            break;
+        };
+        let at = arguments.len() - words.len() - 1;
+        if option.option.key == Key::Tagged
+            && values[0].as_encoded_bytes().starts_with(b"tag:")
+            && arguments[at] == values[0]
+        {
+            found[at] = "tag".into();
+        }
+    }
+    found
+}
+
 /// The option that the next word is; none before a program or a mistake.
 fn next_option(words: &mut std::slice::Iter<'_, OsString>) -> Option<super::words::Found> {
     words.next().filter(|word| *word != "--").and_then(|word| find(word).ok().flatten())
@@ -50,26 +72,31 @@ fn read(option: &str, file: &OsStr) -> Result<Vec<OsString>, OptionError> {
         file: file.to_string_lossy().into_owned(),
         why,
     };
-    let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    // It may be a pipe of the shell.
+    let bytes = File::open(file).and_then(|opened| tutti_os::read_all(opened, FILE_BYTES_MAX));
+    let bytes = bytes.map_err(|error| wrong(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong("it is no text".into()))?;
     let mut programs: Vec<Vec<OsString>> = Vec::new();
     let mut program: Vec<OsString> = Vec::new();
     let mut continued = String::new();
     for (number, line) in (1..).zip(text.lines()) {
-        if continued.is_empty() && line.trim_start().starts_with('#') {
-            continue;
-        }
-        if let Some(begun) = line.strip_suffix('\\') {
-            continued += begun;
-            continue;
-        }
         let line = std::mem::take(&mut continued) + line;
-        let words =
-            shlex::split(&line).ok_or_else(|| wrong(format!("line {number}: a quote is not closed")))?;
-        program.extend(words.into_iter().map(OsString::from));
-        // MPICH's launcher wants the colons in the file.
-        while program.last().is_some_and(|word| word == ":") {
-            program.pop();
+        if let Some(begun) = continues(&line) {
+            continued = begun.to_owned();
+            continue;
         }
+        let mut words =
+            shlex::split(&line).ok_or_else(|| wrong(format!("line {number}: a quote is not closed")))?;
+        // MPICH's launcher wants the colons in the file; one in quotes is a word of the program.
+        let is_colon =
+            |word: Option<&String>| word.is_some_and(|word| word == ":") && !has_quoted_colon(&line);
+        while is_colon(words.last()) {
+            words.pop();
+        }
+        while is_colon(words.first()) {
+            words.remove(0);
+        }
+        program.extend(words.into_iter().map(OsString::from));
         if has_program(&program) {
             programs.push(std::mem::take(&mut program));
         }
@@ -78,6 +105,25 @@ fn read(option: &str, file: &OsStr) -> Result<Vec<OsString>, OptionError> {
         return Err(wrong("its last line has no program".into()));
     }
     Ok(programs.join(&OsString::from(":")))
+}
+
+/// What the next line continues: a backslash that no other one escapes stands at the end, and not in a
+/// comment.
+fn continues(line: &str) -> Option<&str> {
+    /// A word that no line has.
+    const BEHIND: &str = "\u{1}";
+    let begun = line.trim_end_matches('\\');
+    if (line.len() - begun.len()).is_multiple_of(2) {
+        return None;
+    }
+    let begun = &line[..line.len() - 1];
+    let is_comment = shlex::split(&format!("{begun} {BEHIND}"))
+        .is_some_and(|words| words.last().is_none_or(|word| word != BEHIND));
+    (!is_comment).then_some(begun)
+}
+
+fn has_quoted_colon(line: &str) -> bool {
+    ["':'", "\":\"", "\\:"].iter().any(|quoted| line.contains(quoted))
 }
 
 /// Whether there is more than options. A mistake is the parser's.
@@ -116,6 +162,29 @@ mod tests {
         assert_eq!(with("-l", text), Ok(wanted));
         let text = "-genv A 1\n-n 1 ./a :\n-n 1 ./b :";
         assert_eq!(with("-l", text), Ok(words("-l -genv A 1 -n 1 ./a : -n 1 ./b")));
+    }
+
+    #[test]
+    fn configuration_file_continues_no_comment_and_no_backslash_of_a_word() {
+        let read = |text: &str| with("-l", text).map_err(|error| error.to_string());
+        for text in ["# one \\\n./a\n./b # two \\\n./c", "./a\n: ./b : \n: : ./c # :"] {
+            assert_eq!(read(text), Ok(words("-l ./a : ./b : ./c")), "{text}");
+        }
+        assert_eq!(read("./a x\\\\\n./b"), Ok(words("-l ./a x\\ : ./b")));
+        assert_eq!(read("./a \\\n b"), Ok(words("-l ./a b")));
+        assert_eq!(read("./a 'b' ':'"), Ok(words("-l ./a b :")));
+    }
+
+    #[test]
+    fn labels_of_an_earlier_release_have_no_width() {
+        let line = for_earlier(&words("-q --output tag:2 -n 2 ./a --output tag:2"));
+        assert_eq!(line, words("-q --output tag -n 2 ./a --output tag:2"));
+    }
+
+    #[test]
+    fn configuration_file_without_an_end_is_refused() {
+        let text = expanded(words("-configfile /dev/zero")).expect_err("no end").to_string();
+        assert!(text.contains("longer than 1048576 bytes"), "{text}");
     }
 
     #[test]
