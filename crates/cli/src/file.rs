@@ -1,13 +1,15 @@
 //! Files that users asked for: whole, or as they were.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
-use std::os::fd::RawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Gid, Uid, fchown};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, fchown, open, openat, readlinkat, renameat, unlinkat};
+use rustix::io::Errno;
 use rustix::process::Signal;
 use tutti_os::random::fill_random;
 
@@ -30,21 +32,19 @@ enum Target {
 }
 
 impl Target {
-    /// Symbolic links are followed, as open(2) does; but in a folder of another user root would be led
-    /// anywhere.
+    /// Symbolic links are followed, as open(2) does; but by a link of another user root would be led anywhere.
     fn of(path: &Path) -> io::Result<Self> {
         let mut at = path.to_owned();
         for _ in 0..LINKS_MAX {
+            if is_guarded() {
+                drop(open_folder(&at)?);
+            }
             match std::fs::symlink_metadata(&at) {
-                Ok(found) if found.is_symlink() && is_led(&found) => {
-                    let text = format!("{} is a link that user {} has made", at.display(), found.uid());
-                    return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
-                }
-                Ok(found) if found.is_symlink() => {}
+                Ok(found) if found.is_symlink() => check_link(&at, &found)?,
                 Ok(found) if !found.is_file() => return Ok(Target::Stream(at)),
                 _ => return Ok(Target::File(at)),
             }
-            let folder = at.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
+            let folder = folder_of(&at);
             let (Ok(folder), Ok(next)) = (folder.canonicalize(), at.read_link()) else { break };
             // A link to an open file, which may have no name.
             if folder.starts_with("/proc") {
@@ -57,12 +57,77 @@ impl Target {
     }
 }
 
-/// Whether this process is root's, and the link another user's. In a namespace of users the links of the
-/// machine's root are nobody's, and root has no more rights than whoever has made it.
-fn is_led(link: &Metadata) -> bool {
+/// Whether this process is root's. In a namespace of users the links of the machine's root are nobody's, and
+/// root has no more rights than whoever has made it.
+fn is_guarded() -> bool {
     let is_whole =
         || std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.trim_end().ends_with(ALL));
-    rustix::process::geteuid().is_root() && link.uid() != 0 && is_whole()
+    rustix::process::geteuid().is_root() && is_whole()
+}
+
+/// Root follows no link of another user.
+fn check_link(path: &Path, link: &Metadata) -> io::Result<()> {
+    if link.uid() == 0 || !is_guarded() {
+        return Ok(());
+    }
+    let text = format!("{} is a link that user {} has made", path.display(), link.uid());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."))
+}
+
+/// The folder of a path. Root goes from folder to folder: whoever changes a name meanwhile leads it nowhere.
+fn open_folder(path: &Path) -> io::Result<File> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    if !is_guarded() {
+        return Ok(open(folder_of(path), flags | OFlags::DIRECTORY, Mode::empty())?.into());
+    }
+    let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect();
+    let mut rest: Vec<OsString> = parts(folder_of(path));
+    let (mut folder, mut shown, mut links) = (open(".", flags, Mode::empty())?, PathBuf::new(), 0);
+    while let Some(part) = rest.pop() {
+        shown.push(&part);
+        // The path begins, or begins anew, at the root, which is no link.
+        let next = File::from(openat(&folder, &part, flags | OFlags::NOFOLLOW, Mode::empty())?);
+        let found = next.metadata()?;
+        if !found.is_symlink() {
+            folder = next.into();
+            continue;
+        }
+        check_link(&shown, &found)?;
+        links += 1;
+        if links > LINKS_MAX {
+            return Err(Errno::LOOP.into());
+        }
+        let to = readlinkat(&next, "", Vec::new())?;
+        shown.pop();
+        let to: Vec<OsString> = parts(Path::new(OsStr::from_bytes(to.as_bytes())));
+        rest.extend(to);
+    }
+    Ok(folder.into())
+}
+
+fn name_of(path: &Path) -> io::Result<&OsStr> {
+    path.file_name().ok_or_else(|| Errno::ISDIR.into())
+}
+
+/// Opens what is no file, for writing at its end. Root writes into no pipe of another user, who need not read.
+fn open_stream(path: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOCTTY | OFlags::CLOEXEC;
+    if !is_guarded() || path.starts_with("/proc") {
+        return Ok(open(path, flags, Mode::empty())?.into());
+    }
+    // Nothing is opened yet, whatever it is.
+    let found = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = File::from(openat(open_folder(path)?, name_of(path)?, found, Mode::empty())?);
+    let facts = found.metadata()?;
+    if facts.uid() != 0 && !facts.is_dir() && !facts.file_type().is_char_device() {
+        let text = format!("it is user {}'s, and no file", facts.uid());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    Ok(open(format!("/proc/self/fd/{}", found.as_raw_fd()), flags, Mode::empty())?.into())
 }
 
 /// The number of one of our own descriptors, by its place in /proc.
@@ -93,44 +158,52 @@ pub fn is_descriptor(path: &Path) -> bool {
 /// When it cannot be written; a text for the user.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let written = Target::of(path).and_then(|target| match target {
-        // A file that may not be written may not be replaced either, and some links the kernel does not
-        // follow.
-        Target::File(target) => may_write(path)
-            .and_then(|()| tutti_os::without_signals(&ENDS.map(Signal::as_raw), || replace(&target, bytes))),
-        Target::Descriptor(number) => put(number, bytes),
-        Target::Stream(target) => {
-            File::options().append(true).open(target).and_then(|mut file| file.write_all(bytes))
+        Target::File(target) => {
+            tutti_os::without_signals(&ENDS.map(Signal::as_raw), || replace(path, &target, bytes))
         }
+        Target::Descriptor(number) => put(number, bytes),
+        Target::Stream(target) => open_stream(&target).and_then(|mut file| file.write_all(bytes)),
     });
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-fn may_write(path: &Path) -> io::Result<()> {
-    match File::options().write(true).open(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+/// The file of this name; none: there is none. One that may not be written may not be replaced either, and
+/// some links the kernel does not follow.
+fn old_file(path: &Path, folder: &File, name: &OsStr) -> io::Result<Option<Metadata>> {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = match is_guarded() {
+        true => openat(folder, name, flags | OFlags::NOFOLLOW, Mode::empty()),
+        false => open(path, flags, Mode::empty()),
+    };
+    match opened {
+        Ok(file) => File::from(file).metadata().map(Some),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
-fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
+fn replace(path: &Path, target: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut number = [0; 8];
     fill_random(&mut number)?;
-    let new = target.with_file_name(format!(".tutti-{:016x}", u64::from_ne_bytes(number)));
-    let old = std::fs::metadata(target);
+    let new = format!(".tutti-{:016x}", u64::from_ne_bytes(number));
+    let (folder, name) = (open_folder(target)?, name_of(target)?);
+    let old = old_file(path, &folder, name)?;
     let write = || {
-        let mut options = File::options();
         // Not for one moment may more people read it than could read the old one.
-        options.mode(if old.is_ok() { 0o600 } else { 0o666 });
-        let mut file = options.write(true).create_new(true).open(&new)?;
+        let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mut file = File::from(openat(&folder, &new, flags, mode)?);
         file.write_all(bytes)?;
         // Some file systems find out only now that there is no room.
         file.sync_all()?;
-        if let Ok(old) = &old {
+        if let Some(old) = &old {
             take_over(&file, old)?;
         }
-        std::fs::rename(&new, target)
+        Ok(renameat(&folder, &new, &folder, name)?)
     };
-    write().inspect_err(|_| drop(std::fs::remove_file(&new)))
+    write().inspect_err(|_| {
+        let _ = unlinkat(&folder, &new, AtFlags::empty());
+    })
 }
 
 /// The file keeps its former owner, as far as that is allowed. A file of another group gets no rights of a
@@ -220,6 +293,27 @@ mod tests {
         let error = write(&link, b"text").unwrap_err();
         assert!(error.ends_with("link is a link that user 65534 has made"), "{error}");
         assert!(!is_stream(&link) && !is_descriptor(&link) && !file.exists());
+        // Neither by a folder that is such a link, nor into a pipe that he need not read.
+        let (folders, user) = (folder.0.join("folders"), Some(Uid::from_raw(65_534)));
+        let give = |path: &Path| {
+            let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+            rustix::fs::chownat(rustix::fs::CWD, path, user, None, flags).unwrap();
+        };
+        std::os::unix::fs::symlink(&folder.0, &folders).unwrap();
+        std::os::unix::fs::symlink("folders/file", folder.0.join("own")).unwrap();
+        write(&folder.0.join("own"), b"text").unwrap();
+        std::fs::remove_file(&file).unwrap();
+        give(&folders);
+        for path in ["folders/file", "own", "folders/../none"] {
+            let error = write(&folder.0.join(path), b"text").unwrap_err();
+            assert!(error.ends_with("folders is a link that user 65534 has made"), "{error}");
+        }
+        assert!(!file.exists());
+        let pipe = folder.0.join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        give(&pipe);
+        let error = write(&pipe, b"text").unwrap_err();
+        assert!(error.ends_with("pipe: it is user 65534's, and no file"), "{error}");
         // The user's file itself is written to, and stays the user's.
         std::fs::write(&file, "old").unwrap();
         std::os::unix::fs::chown(&file, Some(65_534), None).unwrap();
