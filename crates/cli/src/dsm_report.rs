@@ -22,6 +22,11 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Bytes of a report, at most.
 const REPORT_BYTES_MAX: u64 = 64 << 20;
+/// Reports that are read, and bytes of all of them, at most.
+const REPORTS_MAX: usize = 1 << 16;
+const BYTES_MAX: u64 = 1 << 30;
+/// Letters of a line that is none, in a message.
+const SHOWN_MAX: usize = 80;
 
 /// Arguments of `tutti dsm-report`.
 #[derive(Clone, Debug, clap::Args)]
@@ -114,7 +119,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     let reports = read(&options.folder)?;
     for (path, text) in &reports {
-        let wrong = |line: &str| format!("{}: no line of a report: {line:?}", path.display());
+        let wrong = |line: &str| format!("{}: no line of a report: {:?}", path.display(), cut(line));
         for line in text.lines().skip(2) {
             if let Some(updates) = Updates::parse(line) {
                 lines.updates.add(updates);
@@ -136,8 +141,11 @@ fn read(folder: &Path) -> Result<Vec<(PathBuf, String)>, String> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.strip_prefix(PREFIX).is_some_and(|rank| rank.parse::<u32>().is_ok())
     };
-    let mut paths: Vec<PathBuf> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_report).collect();
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(is_report)
+        .take(REPORTS_MAX + 1)
+        .collect();
     paths.sort();
     if paths.is_empty() {
         return Err(format!(
@@ -146,19 +154,30 @@ fn read(folder: &Path) -> Result<Vec<(PathBuf, String)>, String> {
             folder.display()
         ));
     }
+    let too_much = || format!("{} has more reports than a job leaves", folder.display());
+    if paths.len() > REPORTS_MAX {
+        return Err(too_much());
+    }
+    let mut left_bytes = BYTES_MAX;
     let with_text = |path: PathBuf| {
         let bytes = tutti_os::read_file(&path, REPORT_BYTES_MAX).map_err(|error| fail(&path, error))?;
+        left_bytes = left_bytes.checked_sub(bytes.len() as u64).ok_or_else(too_much)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         match text.lines().next() {
             Some(HEAD) => Ok((path, text)),
             found => Err(format!(
                 "{} begins with {:?}, where {HEAD:?} is expected: it is of another version",
                 path.display(),
-                found.unwrap_or_default()
+                cut(found.unwrap_or_default())
             )),
         }
     };
     paths.into_iter().map(with_text).collect()
+}
+
+/// The beginning of a line, which may have no end.
+fn cut(line: &str) -> String {
+    line.chars().take(SHOWN_MAX).collect()
 }
 
 fn parse(line: &str) -> Option<Site<'_>> {

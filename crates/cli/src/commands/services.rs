@@ -22,6 +22,8 @@ use crate::stdout;
 const LOOK: Duration = Duration::from_secs(2);
 /// Services of a user that are asked, and services that are asked at a time.
 const LOOKS_OF_USER: usize = 64;
+/// Services that are all asked, whoever has them.
+const LOOKS: usize = 256;
 const LOOKS_AT_ONCE: usize = 16;
 
 /// Arguments of `tutti call`.
@@ -103,8 +105,8 @@ fn look_at_all(places: Vec<Place>) -> Vec<Row> {
         (*count, Row { node, uid, name, functions: None })
     };
     let mut rows: Vec<(usize, Row)> = places.into_iter().map(row).collect();
-    let mut asked: Vec<&mut (usize, Row)> =
-        rows.iter_mut().filter(|(number, _)| *number <= LOOKS_OF_USER).collect();
+    let most = if rows.len() <= LOOKS { LOOKS } else { LOOKS_OF_USER };
+    let mut asked: Vec<&mut (usize, Row)> = rows.iter_mut().filter(|(number, _)| *number <= most).collect();
     asked.sort_by_key(|(number, _)| *number);
     let rest = Mutex::new(asked.into_iter());
     let work = || {

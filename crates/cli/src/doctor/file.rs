@@ -31,9 +31,11 @@ pub fn inspect(word: &OsStr) -> Result<Found, String> {
     let path = program::find(word, None, None, std::env::var_os("PATH").as_deref())
         .map_err(|error| error.to_string())?;
     let path = std::path::absolute(&path).unwrap_or(path);
-    let bytes = path.metadata().map_or(0, |found| found.len());
-    let is_hashed = bytes <= HASHED_BYTES_MAX;
-    let readable = is_hashed.then(|| tutti_os::open_file(&path).ok()).flatten();
+    // Length and hash are of one file, though another one may take its name meanwhile.
+    let opened = tutti_os::open_file(&path);
+    let facts = opened.as_ref().map_or_else(|_| path.metadata(), |file| file.metadata());
+    let bytes = facts.map_or(0, |found| found.len());
+    let readable = opened.ok().filter(|_| bytes <= HASHED_BYTES_MAX);
     let sha256 = readable.and_then(|file| hash(file.take(HASHED_BYTES_MAX)).ok());
     Ok(Found { path, bytes, sha256 })
 }

@@ -81,6 +81,9 @@ pub fn run(target: &str) -> ExitCode {
     }
 }
 
+/// What a line that is given up leaves there.
+const GOES_ON: &str = "a job goes on, `tutti attach` finds it";
+
 /// A line that has begun.
 struct Begun {
     target: Target,
@@ -131,19 +134,21 @@ fn keep(begun: Begun, local: UnixStream) -> Result<(), String> {
             }
         }
         let cut = Instant::now();
-        let mut between = AGAIN.0;
+        let (mut between, mut left) = (AGAIN.0, None);
         print_line(format_args!("tutti: the line to {} is cut; it is made anew", target.host));
         while wire.is_none() {
             if end.line.is_ended() && cut.elapsed() > AGAIN.1 {
                 return Ok(());
             }
-            // The command has gone: its last words are tried for once more, and their loss is no news.
-            if end.is_left() && cut.elapsed() >= silent_max {
-                return Ok(());
+            // The command has gone: from then on its last words are tried for a while.
+            if end.is_left() && left.get_or_insert_with(Instant::now).elapsed() >= silent_max {
+                let seconds = silent_max.as_secs();
+                let text = format!("no way for {seconds} s after its command had gone; {GOES_ON}");
+                return Err(lost(&text));
             }
             if cut.elapsed() >= GIVE_UP {
                 let seconds = GIVE_UP.as_secs();
-                return Err(lost(&format!("no way for {seconds} s; a job goes on, `tutti attach` finds it")));
+                return Err(lost(&format!("no way for {seconds} s; {GOES_ON}")));
             }
             std::thread::sleep(between);
             between = (between * 2).min(AGAIN.1);
