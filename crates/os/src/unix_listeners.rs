@@ -22,11 +22,25 @@ const USER: u16 = 7;
 /// Room for an answer: the kernel sends no longer ones.
 const ROOM_BYTES: usize = 32 << 10;
 
+/// A list that has changed while the kernel wrote it is asked for so often.
+const TRIES: usize = 3;
+
 /// Names, without the zero byte before them, and users of all that listen in this network namespace.
 ///
 /// # Errors
 /// When the kernel cannot list them, or does not say whose they are.
 pub fn abstract_listeners() -> io::Result<Vec<(Vec<u8>, u32)>> {
+    let mut tried = 1;
+    loop {
+        match ask() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted && tried < TRIES => tried += 1,
+            found => return found,
+        }
+    }
+}
+
+/// Interrupted: the list may lack some, or have some twice.
+fn ask() -> io::Result<Vec<(Vec<u8>, u32)>> {
     let diag =
         socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::SOCK_DIAG))?;
     send(&diag, &request(), SendFlags::empty())?;
@@ -59,12 +73,15 @@ fn take(answer: &[u8], found: &mut Vec<(Vec<u8>, u32)>) -> io::Result<bool> {
     while rest.len() >= HEADER_BYTES {
         let length = word(rest, 0).ok_or_else(unknown)? as usize;
         let message = rest.get(..length).filter(|_| length >= HEADER_BYTES).ok_or_else(unknown)?;
+        if i32::from(half(message, 6).ok_or_else(unknown)?) & libc::NLM_F_DUMP_INTR != 0 {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        // Also behind the list stands how it has ended.
+        let number = || word(message, HEADER_BYTES).map_or(0, |word| word.cast_signed().wrapping_neg());
         match i32::from(half(message, 4).ok_or_else(unknown)?) {
+            libc::NLMSG_DONE if number() > 0 => return Err(io::Error::from_raw_os_error(number())),
             libc::NLMSG_DONE => return Ok(true),
-            libc::NLMSG_ERROR => {
-                let number = word(message, HEADER_BYTES).map_or(0, |word| word.cast_signed().wrapping_neg());
-                return Err(io::Error::from_raw_os_error(number));
-            }
+            libc::NLMSG_ERROR => return Err(io::Error::from_raw_os_error(number())),
             kind if kind == i32::from(BY_FAMILY) => found.extend(listener(message).map_err(|()| unknown())?),
             _ => {}
         }
@@ -145,5 +162,21 @@ mod tests {
             let taken = take(&message[..cut], &mut found);
             assert!(found.is_empty() && (cut < HEADER_BYTES || taken.is_err()), "{cut}");
         }
+    }
+
+    #[test]
+    fn list_that_has_changed_or_failed_meanwhile_is_no_list() {
+        let done = |flags: i32, result: i32| {
+            let mut message = 20_u32.to_ne_bytes().to_vec();
+            message.extend((libc::NLMSG_DONE as u16).to_ne_bytes());
+            message.extend((flags as u16).to_ne_bytes());
+            message.extend([0; 8]);
+            message.extend(result.to_ne_bytes());
+            take(&message, &mut Vec::new())
+        };
+        assert!(done(libc::NLM_F_MULTI, 0).unwrap());
+        let changed = done(libc::NLM_F_MULTI | libc::NLM_F_DUMP_INTR, 0).unwrap_err();
+        assert_eq!(changed.kind(), io::ErrorKind::Interrupted);
+        assert_eq!(done(libc::NLM_F_MULTI, -libc::ENOMEM).unwrap_err().raw_os_error(), Some(libc::ENOMEM));
     }
 }
