@@ -11,6 +11,8 @@ use rustix::process::{Resource, getrlimit};
 
 /// Numbers from here on. Lower ones are those of files that are opened meanwhile.
 const FIRST: RawFd = 128;
+/// So many of them: the kernel's table of descriptors, which never shrinks, is as long as the highest.
+const NUMBERS: RawFd = 1 << 16;
 
 static GIVEN: Mutex<Numbers> = Mutex::new(Numbers { next: FIRST, given: Vec::new() });
 
@@ -25,7 +27,7 @@ pub(super) fn give(connection: OwnedFd) -> OwnedFd {
     let mut numbers = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let end =
         getrlimit(Resource::Nofile).current.map_or(RawFd::MAX, |end| end.try_into().unwrap_or(RawFd::MAX));
-    if numbers.next >= end {
+    if numbers.next >= end.min(FIRST + NUMBERS) {
         numbers.next = FIRST;
     }
     let found = [numbers.next, FIRST].into_iter().find_map(|least| duplicate(&connection, least));
