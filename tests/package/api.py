@@ -219,6 +219,13 @@ class Wire(unittest.TestCase):
         payload = json.dumps(value).encode()
         return _wire.HEAD.pack(kind, 0, len(payload)) + payload
 
+    def test_folder_names_its_daemon(self):
+        os.environ["TUTTI_DAEMON"] = str(DAEMON.parent)
+        try:
+            self.assertIsInstance(tutti.jobs(), list)
+        finally:
+            os.environ["TUTTI_DAEMON"] = str(DAEMON)
+
     def test_absent_daemon_is_named(self):
         os.environ["TUTTI_DAEMON"] = str(FOLDER / "absent.sock")
         try:

@@ -359,6 +359,11 @@ pub fn sockets() -> Vec<PathBuf> {
     candidates().into_iter().map(|candidate| candidate.socket).collect()
 }
 
+/// The socket that `TUTTI_DAEMON` names: also by its folder, as in `tutti_protocol::paths`.
+fn of_daemon(named: PathBuf) -> PathBuf {
+    if named.is_dir() { named.join("tuttid.sock") } else { named }
+}
+
 fn candidates() -> Vec<Candidate> {
     let named = |socket: &Path| Candidate { socket: socket.with_extension("regions"), is_named: true };
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -368,7 +373,7 @@ fn candidates() -> Vec<Candidate> {
         found.push(named(Path::new(OsStr::from_bytes(socket))));
     }
     if let Some(socket) = variable("TUTTI_DAEMON") {
-        found.push(named(Path::new(&socket)));
+        found.push(named(&of_daemon(socket.into())));
         return found;
     }
     // SAFETY: a plain system call.
@@ -517,4 +522,17 @@ pub fn settle(socket: BorrowedFd<'_>) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn daemon_that_is_named_by_its_folder_is_asked_at_its_socket() {
+        let scratch = tutti_testkit::Scratch::new("far-daemon");
+        assert_eq!(of_daemon(scratch.path().into()), scratch.path().join("tuttid.sock"));
+        let socket = scratch.path().join("other.sock");
+        assert_eq!(of_daemon(socket.clone()), socket);
+    }
 }

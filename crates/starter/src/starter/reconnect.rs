@@ -13,15 +13,17 @@
 //! the job back, with a line on what was thrown away.
 
 use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
 use tutti_shm::users::is_own_user;
 
 use super::Starter;
 use crate::readiness::now_ns;
-use tutti_protocol::paths::SOCKET_VARIABLE;
+use tutti_protocol::paths::{SOCKET, SOCKET_VARIABLE};
 use tutti_protocol::version::Greeting;
 use tutti_protocol::wire::{self, Daemon, Decoder, HEAD_BYTES, Kind, Reattach, Report, Told};
 
@@ -229,7 +231,9 @@ impl Reconnect {
         // named may be anybody's.
         let peer = sockopt::socket_peercred(&socket).ok()?;
         let is_own = peer.uid.is_root() || is_own_user(peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
-        let is_it = |given: &std::ffi::OsString| given.as_bytes() == self.daemon.socket.as_bytes();
+        // By its socket, or by that one's folder.
+        let own = Path::new(OsStr::from_bytes(self.daemon.socket.as_bytes()));
+        let is_it = |given: &OsString| own == Path::new(given) || own == Path::new(given).join(SOCKET);
         let is_named = || std::env::var_os(SOCKET_VARIABLE).as_ref().is_some_and(is_it);
         (is_own || is_named()).then_some(socket)
     }
