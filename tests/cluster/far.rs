@@ -212,6 +212,8 @@ fn far_line_ends_with_its_command_also_where_the_host_is_not_reached() {
             kill_process(sessions[0], Signal::KILL).expect("it waits");
         }
         front.end();
+        // The next round counts its own.
+        await_that("no session is left", || processes_of("relay", cluster.folder.as_os_str()).is_empty());
     }
 }
 

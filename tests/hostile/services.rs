@@ -49,7 +49,9 @@ fn services_of_another_user_are_listed_beside_thousands_under_all_names() {
         of_user.filter_map(|row| row["name"].as_str()).collect()
     };
     assert_eq!(of(honest), BTreeSet::from(["kv"]), "what another user has in this one's name is not listed");
-    assert_eq!(of(0), BTreeSet::new());
+    // Root may offer something of its own on this machine, under other names.
+    let taken: BTreeSet<String> = (0..NAMES).map(|number| format!("a{number}")).collect();
+    assert!(!of(0).iter().any(|name| taken.contains(*name)), "{:?}", of(0));
     assert!((1000..1024).contains(&of(hostile).len()), "{} of them", of(hostile).len());
     let is_asked = |row: &&Value| row["state"] != "not_asked";
     assert!(rows.iter().filter(is_asked).count() < 100, "few are asked");
