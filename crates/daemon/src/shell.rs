@@ -230,7 +230,7 @@ async fn run_loop(mut settings: Settings, ready: impl FnOnce(SocketAddr)) -> Res
         tutti_os::oom::protect_from_oom();
     }
     let credential = settings.key.read()?;
-    let _state_locks = settings.folders.lock(settings.is_controller())?;
+    let _state_locks = clients::lock_all(&settings)?;
     settings.folders.adopt(&settings.node.name);
     let (local, _lock) = clients::bind(&settings.folders.socket, settings.delays.leave_ms.is_some())?;
     let listener = address::listen(&settings).await?;

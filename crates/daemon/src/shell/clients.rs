@@ -96,9 +96,9 @@ pub(super) fn bind(path: &Path, is_on_demand: bool) -> Result<(UnixListener, Fil
 }
 
 /// Takes a lock of the files that outlive a boot: daemons with two sockets do not write into them together.
-/// None: another one has it. Where no file can be made the daemon goes on without a lock: whoever writes there
-/// hears of it. `is_on_demand`: whoever has started this one looks again himself.
-pub(super) fn lock_state(path: &Path, is_on_demand: bool) -> Option<StateLock> {
+/// The result is none where another one has it. Where no file can be made the daemon goes on without a lock:
+/// whoever writes there hears of it. `is_on_demand`: whoever has started this one looks again himself.
+fn lock_state(path: &Path, is_on_demand: bool) -> Option<StateLock> {
     let lock = match File::options().create(true).append(true).mode(0o600).open(path) {
         Ok(lock) => lock,
         Err(error) => {
@@ -119,6 +119,25 @@ pub(super) fn lock_state(path: &Path, is_on_demand: bool) -> Option<StateLock> {
     Some(StateLock(Some(lock)))
 }
 
+/// Takes the locks of the files that outlive a boot, on the controller also that of the logs.
+///
+/// # Errors
+/// When another daemon has one of them.
+pub(super) fn lock_all(settings: &super::Settings) -> Result<Vec<StateLock>, ShellError> {
+    let (folders, is_on_demand) = (&settings.folders, settings.delays.leave_ms.is_some());
+    let [state, logs] = folders.locks();
+    let wanted = [Some(&state), Some(&logs).filter(|_| settings.is_controller())];
+    let take = |path: &std::path::PathBuf| {
+        let folder = path.parent().unwrap_or(path).to_owned();
+        lock_state(path, is_on_demand).ok_or_else(|| match () {
+            () if is_listened_at(&folders.socket) => ShellError::Taken(folders.socket.clone()),
+            () if *path == logs => ShellError::LogsTaken(folder),
+            () => ShellError::StateTaken(folder),
+        })
+    };
+    wanted.into_iter().flatten().map(take).collect()
+}
+
 /// A lock that is held as long as this lives.
 #[derive(Debug)]
 pub(super) struct StateLock(#[expect(dead_code, reason = "it is held, not used")] Option<File>);
@@ -136,7 +155,7 @@ fn is_locked(lock: &File, path: &Path) -> bool {
 }
 
 /// Whether another process listens there, be it one that is stopped and has no room more.
-pub(super) fn is_listened_at(path: &Path) -> bool {
+fn is_listened_at(path: &Path) -> bool {
     match local_socket::connect_to(path, PROBE) {
         Ok(_) => true,
         Err(error) => error.kind() == io::ErrorKind::WouldBlock,

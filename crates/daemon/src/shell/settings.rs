@@ -10,8 +10,6 @@ use tutti_protocol::paths;
 use tutti_protocol::ports::Ports;
 use tutti_protocol::settings::Setting;
 
-use super::clients::{self, StateLock};
-use super::error::ShellError;
 use super::script_files::ScriptSettings;
 use super::state;
 use crate::configuration::ConfigurationSource;
@@ -164,26 +162,10 @@ impl Folders {
         }
     }
 
-    /// Takes the locks of the files that outlive a boot, on the controller also that of the logs: another
-    /// controller may have another name.
-    ///
-    /// # Errors
-    /// When another daemon has one of them.
-    pub(super) fn lock(&self, is_controller: bool) -> Result<Vec<StateLock>, ShellError> {
-        let logs = self.state.join(format!("{}.lock", paths::EVENTS));
-        let wanted = [Some(&self.state_lock), Some(&logs).filter(|_| is_controller)];
-        let take = |path: &PathBuf| {
-            clients::lock_state(path, self.is_on_demand).ok_or_else(|| {
-                if clients::is_listened_at(&self.socket) {
-                    ShellError::Taken(self.socket.clone())
-                } else if *path == logs {
-                    ShellError::LogsTaken(self.state.clone())
-                } else {
-                    ShellError::StateTaken(self.state.clone())
-                }
-            })
-        };
-        wanted.into_iter().flatten().map(take).collect()
+    /// Locks of the files that outlive a boot, the last one of the controller's logs: another controller may
+    /// have another name.
+    pub(super) fn locks(&self) -> [PathBuf; 2] {
+        [self.state_lock.clone(), self.state.join(format!("{}.lock", paths::EVENTS))]
     }
 
     /// Takes over what an earlier release has left in the folder of this boot.
