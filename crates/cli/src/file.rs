@@ -32,7 +32,7 @@ enum Target {
 }
 
 impl Target {
-    /// Symbolic links are followed, as open(2) does; but by a link of another user root would be led anywhere.
+    /// Symbolic links are followed, as open(2) does; but a link of another user would lead root anywhere.
     fn of(path: &Path) -> io::Result<Self> {
         let mut at = path.to_owned();
         for _ in 0..LINKS_MAX {
@@ -113,7 +113,7 @@ fn name_of(path: &Path) -> io::Result<&OsStr> {
     path.file_name().ok_or_else(|| Errno::ISDIR.into())
 }
 
-/// Opens what is no file, for writing at its end. Root writes into no pipe of another user, who need not read.
+/// Opens what is no file, for writing at its end. Root writes into no pipe of a user, who need not read.
 fn open_stream(path: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOCTTY | OFlags::CLOEXEC;
     if !is_guarded() || path.starts_with("/proc") {

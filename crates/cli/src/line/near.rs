@@ -81,7 +81,7 @@ pub fn run(target: &str) -> ExitCode {
     }
 }
 
-/// What a line that is given up leaves there.
+/// Words about the job of a line that is given up.
 const GOES_ON: &str = "a job goes on, `tutti attach` finds it";
 
 /// A line that has begun.

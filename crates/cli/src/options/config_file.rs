@@ -107,7 +107,7 @@ fn read(option: &str, file: &OsStr) -> Result<Vec<OsString>, OptionError> {
     Ok(programs.join(&OsString::from(":")))
 }
 
-/// What the next line continues: a backslash that no other one escapes stands at the end, and not in a
+/// Text that the next line continues: a backslash that no other one escapes stands at the end, and not in a
 /// comment.
 fn continues(line: &str) -> Option<&str> {
     /// A word that no line has.

@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 
 /// Numbers from here on. Lower ones are those of files that are opened meanwhile.
 const FIRST: RawFd = 128;
-/// So many of them: the kernel's table of descriptors, which never shrinks, is as long as the highest.
+/// Number of them: the kernel's table of descriptors, which never shrinks, is as long as the highest.
 const NUMBERS: RawFd = 1 << 16;
 
 static GIVEN: Mutex<Numbers> = Mutex::new(Numbers { next: FIRST, given: Vec::new() });
