@@ -63,6 +63,16 @@ fn nonblocking_collectives_never_match_blocking_ones() {
     }
 }
 
+#[test]
+fn collectives_on_bottom_move_data_between_two_memories() {
+    let scratch = Scratch::new("collectives-absolute");
+    let absolute = compile("tests/collectives/c/absolute.c", scratch.path());
+    for options in [&["-n", "1"][..], &["-n", "3"], &["--virtual-nodes", "2", "-n", "3"]] {
+        let ran = run(program("mpiexec").args(options).arg(&absolute), LIMIT).expect_success();
+        assert!(ran.stdout.contains("absolute: all right"), "{ran}");
+    }
+}
+
 /// Results of the reductions, each with its bits, on ranks that stand so.
 fn rounded_results(program_of_c: &Path, options: &[&str]) -> Vec<String> {
     let ran = run(program("mpiexec").args(options).arg(program_of_c), LIMIT).expect_success();

@@ -35,6 +35,17 @@ impl Buffer {
         }
     }
 
+    /// Whether both begin in the same memory and lie in it alike. An address alone does not say so: maps may
+    /// lead anywhere from it, as those of MPI_BOTTOM do.
+    pub fn is_at(&self, other: &Buffer) -> bool {
+        self.at == other.at
+            && match (&self.map, &other.map) {
+                (None, None) => true,
+                (Some(map), Some(other)) => map.is_same(other),
+                _ => false,
+            }
+    }
+
     /// No data.
     pub const fn empty() -> Self {
         Buffer { at: std::ptr::null_mut(), bytes: 0, map: None }

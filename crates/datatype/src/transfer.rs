@@ -97,6 +97,11 @@ impl Map {
         Map { program, skip: 0, hints: Hints::default() }
     }
 
+    /// Whether both lead to the same places.
+    pub(crate) fn is_same(&self, other: &Map) -> bool {
+        Rc::ptr_eq(&self.program, &other.program) && self.skip == other.skip
+    }
+
     /// The same data without the first `bytes` bytes.
     pub fn behind(&self, bytes: usize) -> Self {
         Map { program: self.program.clone(), skip: self.skip + bytes, hints: Hints::default() }

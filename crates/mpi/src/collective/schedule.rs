@@ -125,9 +125,9 @@ impl Schedule {
         self.steps.push(Step::AwaitAll);
     }
 
-    /// Copies inside this process.
+    /// Copies inside this process, unless both are the same data.
     pub fn copy(&mut self, from: Buffer, to: Buffer) {
-        if from.bytes > 0 && from.at != to.at {
+        if from.bytes > 0 && !from.is_at(&to) {
             self.steps.push(Step::Copy { from, to });
         }
     }
