@@ -36,11 +36,29 @@ impl Elements {
     pub fn span(&self, count: usize) -> (isize, usize) {
         let bounds = &self.layout.part.bounds;
         let narrow = |number: i128| number.clamp(isize::MIN as i128, isize::MAX as i128) as isize;
-        let mut low = narrow(bounds.true_lower());
+        let low = narrow(bounds.true_lower());
         let mut high = narrow(bounds.true_lower() + bounds.true_extent());
         if self.element.is_some() {
             high = high.max(self.extent);
         }
+        self.stretched(low, high, count)
+    }
+
+    /// The same of memory that a function of the program gets as an array of such elements: it may touch
+    /// what lies between the bounds of each, data or not.
+    pub fn room(&self, count: usize) -> (isize, usize) {
+        let bounds = &self.layout.part.bounds;
+        let narrow = |number: i128| number.clamp(isize::MIN as i128, isize::MAX as i128) as isize;
+        let true_upper = bounds.true_lower() + bounds.true_extent();
+        // An array of C begins at its address.
+        let ends = [bounds.true_lower(), bounds.lower(), true_upper, bounds.upper(), bounds.extent()];
+        let low = ends.into_iter().fold(bounds.true_lower(), i128::min);
+        let high = ends.into_iter().fold(true_upper, i128::max);
+        self.stretched(narrow(low), narrow(high), count)
+    }
+
+    /// From one place to another one in the elements, of so many of them.
+    fn stretched(&self, mut low: isize, mut high: isize, count: usize) -> (isize, usize) {
         let stretch = self.extent.saturating_mul(count.max(1) as isize - 1);
         if stretch >= 0 {
             high += stretch

@@ -190,6 +190,40 @@ mod tests {
         assert_eq!(matrix, changed);
     }
 
+    /// Two shorts, 8 bytes behind the address or before it, with other memory around them.
+    fn short_pair(at: i128, lower: i128, extent: i128) -> Datatype {
+        let pair = Part::of_element(Element::Signed(2), Wire::Same).repeat(2, 4);
+        committed(pair.and_then(|pair| pair.shift(at)).and_then(|pair| pair.resized(lower, extent)).unwrap())
+    }
+
+    #[test]
+    fn room_of_elements_has_what_lies_between_their_bounds() {
+        for (at, lower, extent, span, room) in [
+            (8, 0, 32, (8, 6 + 64), (0, 96)),
+            (0, 0, 16, (0, 6 + 32), (0, 48)),
+            (-8, -8, 16, (-8, 6 + 32), (-8, 24 + 32)),
+            (-8, -16, 32, (-8, 6 + 64), (-16, 48 + 64)),
+            (8, 0, -16, (8 - 32, 6 + 32), (-16 - 32, 30 + 32)),
+        ] {
+            let elements = short_pair(at, lower, extent).elements();
+            assert_eq!((elements.span(3), elements.room(3)), (span, room), "{at}, {lower}, {extent}");
+        }
+    }
+
+    /// Scratch for elements with gaps counts from an address that may be that of packed data, and all data on
+    /// MPI_BOTTOM have one address.
+    #[test]
+    fn buffers_of_one_address_are_one_only_where_their_data_lie_alike() {
+        let mut memory = [0_u8; 64];
+        let (near, far) = (short_pair(0, 0, 16), short_pair(32, 0, 48));
+        let at = memory.as_mut_ptr();
+        let [one, same, other] = [&near, &near, &far].map(|datatype| datatype.buffer(at, 1).unwrap());
+        let packed = crate::Buffer::contiguous(at, 4);
+        assert!(one.is_at(&same) && packed.is_at(&crate::Buffer::contiguous(at, 4)));
+        assert!(!one.is_at(&other) && !one.is_at(&packed) && !packed.is_at(&one));
+        assert!(!one.is_at(&one.part(2, 2)) && !one.is_at(&near.buffer(at.wrapping_add(8), 1).unwrap()));
+    }
+
     #[test]
     fn part_without_gaps_is_contiguous() {
         let double = Part::of_element(Element::Float(8), Wire::Same);

@@ -183,7 +183,7 @@ unsafe fn fold_with_function(
 ) {
     let (first, last) = (*members.start(), *members.end());
     let reducer = &reduction.reducer;
-    let (low, length) = reducer.datatype.span(part.count);
+    let (low, length) = reducer.datatype.room(part.count);
     let mut memory = Memory::new(length);
     let operand = memory.address().wrapping_offset(-low);
     for member in (first..=last).rev() {

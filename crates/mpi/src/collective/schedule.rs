@@ -97,7 +97,7 @@ impl Schedule {
 
     /// Memory for `count` elements, as the address that they count from.
     pub fn elements(&mut self, datatype: &Elements, count: usize) -> *mut u8 {
-        let (low, bytes) = datatype.span(count);
+        let (low, bytes) = datatype.room(count);
         self.memory(bytes).wrapping_offset(-low)
     }
 
