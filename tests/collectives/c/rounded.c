@@ -1,9 +1,11 @@
 /*
- * Reductions whose result depends on the grouping: sums and products of all rounded types, and an operation that is
- * neither associative nor commutative, by every kind of call, in place and not. All ranks have the same bits, and rank
+ * Reductions whose result depends on the grouping: sums and products of all rounded types, the largest and the
+ * smallest of zeros and of what is no number, and an operation that is neither associative nor commutative, by every
+ * kind of call, in place and not. All ranks have the same bits, and rank
  * 0 prints them: the test compares what ranks in different places print.
  */
 #include <complex.h>
+#include <math.h>
 #include <mpi.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,11 +13,12 @@
 #include <string.h>
 
 /* A reduction to a root by a function has one grouping up to 4 KiB, and another one in all places above. */
-enum { TYPES = 8, OPS = 4, WAYS = 5, SLOT_BYTES = 4096 };
+enum { TYPES = 10, OPS = 6, WAYS = 5, GAPS = 7, SLOT_BYTES = 4096, MARGIN = 128 };
 
 static const char *const TYPE_NAMES[TYPES] = {"float",         "double",        "long double", "float complex",
-                                              "double complex", "float and int", "double by function", "gaps by function"};
-static const char *const OP_NAMES[OPS] = {"sum", "product", "half sum", "maxloc"};
+                                              "double complex", "float and int", "double by function", "gaps by function",
+                                              "gaps in front by function", "negative by function"};
+static const char *const OP_NAMES[OPS] = {"sum", "product", "half sum", "maxloc", "max", "min"};
 static const char *const WAY_NAMES[WAYS] = {"allreduce", "iallreduce", "persistent", "reduce", "ireduce"};
 
 struct place {
@@ -23,14 +26,13 @@ struct place {
     int index;
 };
 
-/* A number and memory that is not its own. */
-struct gap {
-    double value;
-    double other;
-};
+/* Elements of a number and memory that is not theirs: where the number is, and how far the next one. */
+static const struct {
+    MPI_Aint at, extent;
+} places[TYPES - GAPS] = {{0, 16}, {64, 80}, {-24, 32}};
 
-static MPI_Op half_sum, half_sum_of_gaps;
-static MPI_Datatype gaps;
+static MPI_Op half_sum;
+static MPI_Datatype gaps[TYPES - GAPS];
 static const char *stage = "start";
 
 static void fail(const char *format, ...) {
@@ -44,28 +46,33 @@ static void fail(const char *format, ...) {
     exit(1);
 }
 
-/* a o b = a + b / 2: the order counts, and the grouping too. */
-static void add_half(void *in, void *inout, int *count, MPI_Datatype *type) {
-    const double *left = in;
-    double *right = inout;
-    (void)type;
-    for (int i = 0; i < *count; i++) {
-        right[i] = left[i] + right[i] / 2;
-    }
+/* The number of an element of a type of doubles. */
+static double *double_at(void *at, int type, int i) {
+    return type < GAPS ? (double *)at + i
+                       : (double *)((char *)at + places[type - GAPS].at + i * places[type - GAPS].extent);
 }
 
-static void add_half_of_gaps(void *in, void *inout, int *count, MPI_Datatype *type) {
-    const struct gap *left = in;
-    struct gap *right = inout;
-    (void)type;
+/* a o b = a + b / 2: the order counts, and the grouping too. */
+static void add_half(void *in, void *inout, int *count, MPI_Datatype *datatype) {
+    int type = 6;
+    for (int gap = GAPS; gap < TYPES; gap++) {
+        type = *datatype == gaps[gap - GAPS] ? gap : type;
+    }
     for (int i = 0; i < *count; i++) {
-        right[i].value = left[i].value + right[i].value / 2;
+        double *right = double_at(inout, type, i);
+        *right = *double_at(in, type, i) + *right / 2;
     }
 }
 
 static double number(int rank, int i) {
     static const double scales[] = {1e7, 1, 1e-7, -1e7, 0.3};
     return scales[(rank * 3 + i) % 5] * (1 + (double)((rank * 31 + i * 17) % 97) / 97);
+}
+
+/* Of these the larger one, or the smaller, depends on which comes first. */
+static double special(int rank, int i) {
+    const double numbers[] = {0.0, -0.0, NAN, -0.0, 0.0, -NAN};
+    return numbers[(rank + i * 5 + i / 7) % 6];
 }
 
 static MPI_Datatype type_of(int type) {
@@ -85,21 +92,21 @@ static MPI_Datatype type_of(int type) {
     case 6:
         return MPI_DOUBLE;
     default:
-        return gaps;
+        return gaps[type - GAPS];
     }
 }
 
 static size_t size_of(int type) {
-    static const size_t sizes[TYPES] = {sizeof(float),          sizeof(double),       sizeof(long double),
-                                        sizeof(float complex),  sizeof(double complex), sizeof(struct place),
-                                        sizeof(double),         sizeof(struct gap)};
-    return sizes[type];
+    static const size_t sizes[GAPS] = {sizeof(float),          sizeof(double),       sizeof(long double),
+                                       sizeof(float complex),  sizeof(double complex), sizeof(struct place),
+                                       sizeof(double)};
+    return type < GAPS ? sizes[type] : (size_t)places[type - GAPS].extent;
 }
 
 /* Products stay near one, so that they neither overflow nor vanish. */
 static void fill(void *at, int type, int op, int rank, int count) {
     for (int i = 0; i < count; i++) {
-        double x = op == 1 ? 1 + number(rank, i) / 4e7 : number(rank, i);
+        double x = op == 1 ? 1 + number(rank, i) / 4e7 : op >= 4 ? special(rank, i) : number(rank, i);
         switch (type) {
         case 0:
             ((float *)at)[i] = (float)x;
@@ -116,21 +123,19 @@ static void fill(void *at, int type, int op, int rank, int count) {
         case 5:
             ((struct place *)at)[i] = (struct place){(float)((rank + i) % 3), rank};
             break;
-        case 7:
-            ((struct gap *)at)[i] = (struct gap){x, 1000 + i};
-            break;
         default:
-            ((double *)at)[i] = x;
+            *double_at(at, type, i) = x;
         }
     }
 }
 
 /* The bits that count; a long double has 10 bytes of them. */
-static unsigned long long bits(const void *at, int type, int count) {
+static unsigned long long bits(void *at, int type, int count) {
     unsigned long long hash = 14695981039346656037ULL;
-    size_t size = size_of(type), counted = type == 2 ? 10 : type == 7 ? sizeof(double) : size;
+    size_t size = size_of(type), counted = type == 2 ? 10 : type >= GAPS ? sizeof(double) : size;
     for (int i = 0; i < count; i++) {
-        const unsigned char *element = (const unsigned char *)at + (size_t)i * size;
+        const unsigned char *element = type >= GAPS ? (unsigned char *)double_at(at, type, i)
+                                                    : (const unsigned char *)at + (size_t)i * size;
         for (size_t b = 0; b < counted; b++) {
             hash = (hash ^ element[b]) * 1099511628211ULL;
         }
@@ -139,19 +144,14 @@ static unsigned long long bits(const void *at, int type, int count) {
 }
 
 static int has(int type, int op) {
-    switch (type) {
-    case 5:
-        return op == 3;
-    case 6:
-    case 7:
-        return op == 2;
-    default:
-        return op < 2;
+    if (type >= 5) {
+        return op == (type == 5 ? 3 : 2);
     }
+    return op < 2 || (type < 2 && op >= 4);
 }
 
 static void reduce(const void *send, void *receive, int count, int type, int op, int way, int root) {
-    const MPI_Op ops[OPS] = {MPI_SUM, MPI_PROD, type == 7 ? half_sum_of_gaps : half_sum, MPI_MAXLOC};
+    const MPI_Op ops[OPS] = {MPI_SUM, MPI_PROD, half_sum, MPI_MAXLOC, MPI_MAX, MPI_MIN};
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Datatype datatype = type_of(type);
     switch (way) {
@@ -177,23 +177,27 @@ static void reduce(const void *send, void *receive, int count, int type, int op,
 }
 
 /* What is not data of a result stays as it was. */
-static void check_gaps(const struct gap *out, int count, int in_place) {
+static void check_gaps(unsigned char *memory, size_t bytes, int type, int count, unsigned char before) {
     for (int i = 0; i < count; i++) {
-        if (out[i].other != (in_place ? 1000 + i : -5)) {
-            fail("gap %d: %g", i, out[i].other);
+        memset(double_at(memory + MARGIN, type, i), before, sizeof(double));
+    }
+    for (size_t b = 0; b < bytes; b++) {
+        if (memory[b] != before) {
+            fail("byte %zu that is no data: %02x", b, memory[b]);
         }
     }
 }
 
 /* From the last rank to the first: what all places of ranks must give. */
-static void check_half_sum(const double *out, int stride, int count, int ranks) {
+static void check_half_sum(void *out, int type, int count, int ranks) {
     for (int i = 0; i < count; i++) {
         double sum = number(ranks - 1, i);
         for (int rank = ranks - 2; rank >= 0; rank--) {
             sum = number(rank, i) + sum / 2;
         }
-        if (memcmp(&sum, &out[i * stride], sizeof sum) != 0) {
-            fail("place %d: %.17g instead of %.17g", i, out[i * stride], sum);
+        double found = *double_at(out, type, i);
+        if (memcmp(&sum, &found, sizeof sum) != 0) {
+            fail("place %d: %.17g instead of %.17g", i, found, sum);
         }
     }
 }
@@ -206,33 +210,41 @@ static void one(int type, int op, int way, int count, int in_place, int root) {
     snprintf(name, sizeof name, "%s %s %s %d%s", WAY_NAMES[way], OP_NAMES[op], TYPE_NAMES[type], count,
              way < 3 ? "" : " to a root");
     stage = name;
-    size_t bytes = size_of(type) * (size_t)(count + 1);
-    void *in = calloc(1, bytes), *out = calloc(1, bytes);
+    size_t bytes = size_of(type) * (size_t)(count + 1) + 2 * MARGIN;
+    unsigned char *in_memory = malloc(bytes), *out_memory = malloc(bytes);
+    void *in = in_memory + MARGIN, *out = out_memory + MARGIN;
     int gets = way < 3 || rank == root, is_in_place = in_place && gets;
+    memset(in_memory, 0x11, bytes);
+    memset(out_memory, 0x22, bytes);
     fill(in, type, op, rank, count);
-    for (int i = 0; type == 7 && i < count; i++) {
-        ((struct gap *)out)[i].other = -5;
-    }
     if (is_in_place) {
-        memcpy(out, in, bytes);
+        memcpy(out_memory, in_memory, bytes);
     }
     reduce(is_in_place ? MPI_IN_PLACE : in, out, count, type, op, way, root);
-    if (gets && op == 2 && (way < 3 || (size_t)count * sizeof(double) <= SLOT_BYTES)) {
-        check_half_sum(out, type == 7 ? 2 : 1, count, ranks);
-    }
-    if (gets && type == 7) {
-        check_gaps(out, count, is_in_place);
+    int is_small = (size_t)count * (type >= GAPS ? sizeof(double) : size_of(type)) <= SLOT_BYTES;
+    if (gets && op == 2 && (way < 3 || is_small)) {
+        check_half_sum(out, type, count, ranks);
     }
     unsigned long long mine = bits(out, type, count), theirs = mine;
+    if (gets && type >= GAPS) {
+        check_gaps(out_memory, bytes, type, count, is_in_place ? 0x11 : 0x22);
+    }
     MPI_Bcast(&theirs, 1, MPI_UNSIGNED_LONG_LONG, root, MPI_COMM_WORLD);
     if (gets && mine != theirs) {
         fail("%016llx, but rank %d has %016llx", mine, root, theirs);
     }
+    /* Calls of all kinds give the same, as far as that is promised to a root. */
+    static unsigned long long of_allreduce;
+    if (way == 0) {
+        of_allreduce = theirs;
+    } else if (theirs != of_allreduce && (way < 3 || is_small)) {
+        fail("%016llx, but MPI_Allreduce gave %016llx", theirs, of_allreduce);
+    }
     if (rank == 0) {
         printf("%s%s: %016llx\n", name, in_place ? " in place" : "", theirs);
     }
-    free(in);
-    free(out);
+    free(in_memory);
+    free(out_memory);
 }
 
 int main(int argc, char **argv) {
@@ -243,12 +255,20 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Op_create(add_half, 0, &half_sum);
-    MPI_Op_create(add_half_of_gaps, 0, &half_sum_of_gaps);
-    MPI_Type_create_resized(MPI_DOUBLE, 0, sizeof(struct gap), &gaps);
-    MPI_Type_commit(&gaps);
+    for (int gap = 0; gap < TYPES - GAPS; gap++) {
+        MPI_Datatype number;
+        MPI_Type_create_hindexed_block(1, 1, &places[gap].at, MPI_DOUBLE, &number);
+        MPI_Type_create_resized(number, places[gap].at < 0 ? places[gap].at : 0, places[gap].extent, &gaps[gap]);
+        MPI_Type_commit(&gaps[gap]);
+        MPI_Type_free(&number);
+    }
     for (int type = 0; type < TYPES; type++) {
         for (int op = 0; op < OPS; op++) {
             for (int c = 0; has(type, op) && c < (int)(sizeof counts / sizeof *counts); c++) {
+                if (op >= 4 && (size_t)counts[c] * size_of(type) > SLOT_BYTES) {
+                    /* From memory to memory two operands may change places. */
+                    continue;
+                }
                 for (int way = 0; way < WAYS; way++) {
                     one(type, op, way, counts[c], 0, (c + way) % ranks);
                     one(type, op, way, counts[c], 1, (c + way) % ranks);
@@ -256,9 +276,10 @@ int main(int argc, char **argv) {
             }
         }
     }
-    MPI_Type_free(&gaps);
+    for (int gap = 0; gap < TYPES - GAPS; gap++) {
+        MPI_Type_free(&gaps[gap]);
+    }
     MPI_Op_free(&half_sum);
-    MPI_Op_free(&half_sum_of_gaps);
     MPI_Finalize();
     if (rank == 0) {
         puts("rounded: all right");

@@ -111,10 +111,15 @@ fn steps(plan: &mut Plan, work: &Work) -> Algorithm {
             return Algorithm::Direct;
         }
         Work::Reduce(reduction, root) => {
-            let in_order = is_in_order(reduction, few) && reduction.bytes <= ORDERED_REDUCE_BYTES_MAX;
-            if in_order && is_gathered(reduction, plan.size()) {
-                tree::reduce_in_order(plan, reduction, local(*root));
-            } else if in_order || !few && reduction.bytes > WHOLE_REDUCE_BYTES_MAX {
+            // The order counts for two as well: of zeros of both signs, or of two that are no numbers,
+            // MPI_MAX takes one.
+            let in_order = plan.size() > 1
+                && !reduction.reducer.is_exact()
+                && reduction.bytes <= ORDERED_REDUCE_BYTES_MAX;
+            if in_order {
+                let room = GATHERED_BYTES_MAX / plan.size();
+                tree::reduce_in_order(plan, reduction, local(*root), room);
+            } else if !few && reduction.bytes > WHOLE_REDUCE_BYTES_MAX {
                 reduction::reduce(plan, reduction, local(*root));
                 return Algorithm::Reduction;
             } else {
@@ -123,7 +128,8 @@ fn steps(plan: &mut Plan, work: &Work) -> Algorithm {
         }
         Work::Allreduce(reduction) => {
             let whole_max = if few { WHOLE_ALLREDUCE_OF_TWO_BYTES_MAX } else { WHOLE_ALLREDUCE_BYTES_MAX };
-            let in_order = is_in_order(reduction, few);
+            // Two exchange theirs, and each keeps the order.
+            let in_order = !few && !reduction.reducer.is_exact();
             if reduction.bytes > whole_max || in_order && !is_gathered(reduction, plan.size()) {
                 reduction::allreduce(plan, reduction);
                 return Algorithm::Reduction;
@@ -148,12 +154,6 @@ fn steps(plan: &mut Plan, work: &Work) -> Algorithm {
         }
     }
     Algorithm::Tree
-}
-
-/// Whether operands are to be grouped as inside a node: then rounded sums do not depend on where ranks are.
-/// `few` ranks have one grouping only.
-fn is_in_order(reduction: &Reduction, few: bool) -> bool {
-    !few && !reduction.reducer.is_exact()
 }
 
 /// Whether the contributions of so many ranks travel side by side.

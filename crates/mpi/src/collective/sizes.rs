@@ -14,7 +14,8 @@ pub(super) const WHOLE_REDUCE_BYTES_MAX: usize = 16 << 10;
 pub(super) const ORDERED_REDUCE_BYTES_MAX: usize = SLOT_BYTES;
 
 /// Contributions that must be combined in one order travel side by side up to this size of all of them
-/// together, so that each message is an eager one; above it each rank reduces a part of the elements.
+/// together, so that between nodes each message is an eager one. Above it each rank reduces a part of the
+/// elements, and reductions to a root go in portions.
 pub(super) const GATHERED_BYTES_MAX: usize = 64 << 10;
 
 /// Reductions to all up to this size are exchanged as a whole; above it each rank reduces a part of the

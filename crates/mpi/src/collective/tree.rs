@@ -61,7 +61,7 @@ pub(super) fn reduce(plan: &mut Plan, reduction: &Reduction, root: usize) {
             let operand = plan.schedule.elements(&reducer.datatype, *count);
             plan.receive(absolute(relative + distance), reduction.buffer_at(operand));
             plan.schedule.await_all();
-            // The lower ranks' result is the left operand; the sum stands in the other memory.
+            // The lower ranks' result is the left operand; the other memory holds the sum.
             plan.schedule.combine(&reducer, result, operand, *count);
             result = operand;
         }
@@ -102,7 +102,7 @@ pub(super) fn allreduce(plan: &mut Plan, reduction: &Reduction) {
             plan.send(partner, reduction.buffer_at(own));
         }
         plan.schedule.await_all();
-        // The lower ranks' result is the left operand; the sum stands in the other memory.
+        // The lower ranks' result is the left operand; the other memory holds the sum.
         if partner > me {
             std::mem::swap(&mut own, &mut other);
         }
@@ -148,8 +148,30 @@ pub(super) fn allreduce_in_order(plan: &mut Plan, reduction: &Reduction) {
 }
 
 /// Up the tree whose root is `root`, all contributions side by side; the root combines them in the order of
-/// [`fold`].
-pub(super) fn reduce_in_order(plan: &mut Plan, reduction: &Reduction, root: usize) {
+/// [`fold`]. In portions of so many bytes of each rank, or of one element.
+pub(super) fn reduce_in_order(plan: &mut Plan, reduction: &Reduction, root: usize, room: usize) {
+    let each = (room / reduction.bytes_per_element().max(1)).max(1);
+    let mut first = 0;
+    loop {
+        let count = each.min(reduction.count - first);
+        let portion = Reduction {
+            send: reduction.element(reduction.send, first),
+            receive: reduction.element(reduction.receive, first),
+            count,
+            bytes: count * reduction.bytes_per_element(),
+            reducer: reduction.reducer.clone(),
+            is_in_place: reduction.is_in_place,
+        };
+        reduce_portion_in_order(plan, &portion, root);
+        first += count;
+        if first >= reduction.count {
+            return;
+        }
+        plan.schedule.await_all();
+    }
+}
+
+fn reduce_portion_in_order(plan: &mut Plan, reduction: &Reduction, root: usize) {
     let (size, bytes) = (plan.size(), reduction.bytes);
     let relative = (plan.me + size - root) % size;
     let absolute = |relative: usize| (relative + root) % size;
@@ -178,7 +200,7 @@ pub(super) fn reduce_in_order(plan: &mut Plan, reduction: &Reduction, root: usiz
     }
 }
 
-/// Combines the contributions of all ranks, which stand in these places as they travel, from the last rank to
+/// Combines the contributions of all ranks, which are in these places as they travel, from the last rank to
 /// the first, as the members of a node do (`flags`): the result does not depend on where ranks are.
 fn fold(plan: &mut Plan, reduction: &Reduction, place: impl Fn(usize) -> Buffer) {
     let reducer: Rc<Reducer> = Rc::new(reduction.reducer.clone());

@@ -129,7 +129,7 @@ fn added(size: usize, count: usize, in_place: bool, root: Option<usize>) -> Vec<
         .collect();
     let mut wire = Wire::new();
     // In each turn some rank takes a step, and no schedule has more messages than this.
-    for _ in 0..4 * size + 4 {
+    for _ in 0..8 * size + 8 {
         let done = runners.iter_mut().enumerate().map(|(me, runner)| runner.advance(me as u32, &mut wire));
         if done.fold(true, |all, done| all & done) {
             assert!(wire.values().all(VecDeque::is_empty), "every message has been received");
@@ -198,4 +198,29 @@ fn small_rounded_sums_take_as_many_rounds_as_the_logarithm_of_ranks() {
             assert!(one.messages() <= rounds, "rank {me} of {size}: {}", one.messages());
         }
     }
+}
+
+/// Sums of which not all contributions fit a message that is sent at once: portions, no message for each
+/// pair.
+#[test]
+fn rounded_sums_to_a_root_take_few_messages_at_many_ranks() {
+    let types = Predefined::new();
+    let double = types.find(MPI_DOUBLE).expect("a predefined type");
+    let (count, root) = (500, 5);
+    let numbers = vec![0.0_f64; 2 * count];
+    let at: *mut u8 = numbers.as_ptr().cast_mut().cast();
+    for me in 0..64 {
+        let reduction = Reduction {
+            reducer: Reducer::predefined(MPI_SUM, double, true),
+            send: at,
+            receive: at.wrapping_add(8 * count),
+            count,
+            bytes: 8 * count,
+            is_in_place: false,
+        };
+        let plan = place(me, 64, None).plan(&Work::Reduce(reduction, Root::Local(root)));
+        assert!(plan.messages() <= 4 * 6, "rank {me}: {}", plan.messages());
+    }
+    let sums = added(64, count, false, Some(root));
+    assert_eq!(sums[root], expected(64, count));
 }
