@@ -36,11 +36,11 @@ const STATUS: c_int = 1;
 const TELLERS: [&[u8]; 3] = [b"libgfortran", b"libpython", b"python"];
 /// A call that a thread of the library goes on with.
 const PENDING: &str = "a call that is pending";
-/// Another thread's end of the job takes no longer.
-const END: Duration = Duration::from_secs(3);
 /// How often a core file is looked for that is being written, and how long between.
-const CORE_LOOKS_MAX: u32 = 1500;
-const CORE_LOOK: Duration = Duration::from_millis(20);
+const CORE_POLLS_MAX: u32 = 1500;
+const CORE_POLL: Duration = Duration::from_millis(20);
+/// Another thread's end of the job takes no longer, with its core file.
+const END: Duration = CORE_POLL.saturating_mul(CORE_POLLS_MAX).saturating_add(Duration::from_secs(3));
 /// Faults so close below the stack's end are the program's that has no more of it.
 const STACK_BYTES: usize = 64 << 10;
 /// More functions than this are no call of ours.
@@ -227,20 +227,24 @@ fn leave_core(signal: c_int) {
     if !is_known || limit.rlim_cur == 0 {
         return;
     }
-    // SAFETY: the copy has this thread alone, and does nothing that needs a lock or the heap. The C library's
-    // function would call what programs have it call at a fork.
-    let copy = unsafe { libc::syscall(libc::SYS_fork) };
+    let nowhere = core::ptr::null_mut::<c_void>();
+    // SAFETY: a fork, of which not every processor has a call of its own. The copy has this thread alone, and
+    // does nothing that needs a lock or the heap. The C library's function would call what programs have it
+    // call at a fork.
+    let copy = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, nowhere, nowhere, nowhere, nowhere) };
+    if copy < 0 {
+        return;
+    }
     if copy == 0 {
         die_of(signal);
     }
-    let nowhere = core::ptr::null_mut::<c_void>();
-    for _ in 0..CORE_LOOKS_MAX {
+    for _ in 0..CORE_POLLS_MAX {
         // SAFETY: nothing is written.
         let gone = unsafe { libc::syscall(libc::SYS_wait4, copy, nowhere, libc::WNOHANG, nowhere) };
-        if copy < 0 || gone != 0 {
+        if gone != 0 {
             return;
         }
-        std::thread::sleep(CORE_LOOK);
+        std::thread::sleep(CORE_POLL);
     }
 }
 
