@@ -18,6 +18,8 @@ const _: () = assert!(size_of::<[u64; CONTROL_WORDS]>() >= 16 + DESCRIPTORS_MAX 
 
 /// The least time that is a limit: the kernel takes none for a wait without end.
 const LEAST: Duration = Duration::from_millis(1);
+/// The longest wait at once. More than it has passed only where the process was stopped: that was no wait.
+const SLICE: Duration = Duration::from_millis(100);
 
 /// A connection with whoever listens for packets under an abstract name. Close-on-exec.
 ///
@@ -50,19 +52,18 @@ fn connect_at(
         unsafe { OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0))?) };
     let mut rest = limit;
     loop {
-        limit_sends(&socket, Some(rest.max(LEAST)))?;
+        let slice = rest.clamp(LEAST, SLICE);
+        limit_sends(&socket, Some(slice))?;
         let began = Instant::now();
         let address = (&raw const address).cast();
         // SAFETY: the address is valid for its length.
-        match checked(unsafe { libc::connect(socket.as_raw_fd(), address, bytes) }) {
-            // More than there was has passed only where the process was stopped: that was no wait.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                rest = rest.checked_sub(began.elapsed()).unwrap_or(rest);
-            }
-            connected => {
-                connected?;
-                break;
-            }
+        let Err(error) = checked(unsafe { libc::connect(socket.as_raw_fd(), address, bytes) }) else { break };
+        if !matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) {
+            return Err(error);
+        }
+        rest = rest.saturating_sub(began.elapsed().min(slice));
+        if rest.is_zero() {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
     }
     limit_sends(&socket, None)?;
@@ -336,6 +337,38 @@ mod tests {
         let stream = connect_to(&path, Duration::from_secs(20)).unwrap();
         assert_eq!(stream.write_timeout().unwrap(), None);
         drop(accepted.join().unwrap());
+    }
+
+    /// A profiler's timer, or a debugger that stops and continues.
+    #[test]
+    fn connection_to_who_has_no_room_is_given_up_under_signals_too() {
+        use std::os::unix::thread::JoinHandleExt;
+        extern "C" fn ignore(_: libc::c_int) {}
+        // SAFETY: zeroed is a valid value of this plain structure; the handler does nothing.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as libc::sighandler_t;
+            checked(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut())).unwrap();
+        }
+        let folder = tutti_testkit::Scratch::new("connect-signals");
+        let path = folder.path().join("socket");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        // SAFETY: a plain call.
+        checked(unsafe { libc::listen(listener.as_raw_fd(), 1) }).unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(stream) = connect_to(&path, Duration::from_millis(50)) {
+            waiting.push(stream);
+        }
+        let connecting = std::thread::spawn(move || connect_to(&path, Duration::from_millis(300)));
+        let began = Instant::now();
+        while !connecting.is_finished() {
+            assert!(began.elapsed() < Duration::from_secs(20), "the limit has no end");
+            // SAFETY: the thread has not been joined, so its number is valid.
+            unsafe { libc::pthread_kill(connecting.as_pthread_t(), libc::SIGUSR1) };
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let full = connecting.join().unwrap().unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock, "{full}");
     }
 
     #[test]
