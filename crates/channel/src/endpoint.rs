@@ -364,6 +364,16 @@ impl<M: FlowMemory> Endpoint<M> {
         self.silent_since.iter().zip(&self.flows).find(is_silent).map(|(_, flow)| flow.rank)
     }
 
+    /// A number that grows with what a rank has acknowledged and what has come from it; while it stays, the
+    /// flow between both stands still. 0: there is none.
+    #[must_use]
+    pub fn progress_of(&self, rank: Rank) -> u64 {
+        self.flow(rank).map_or(0, |at| {
+            let flow = &self.flows[at];
+            u64::from(flow.tx.una.0) << 32 | u64::from(flow.rx.nxt.0)
+        })
+    }
+
     /// Lets timers fire that are due.
     #[inline]
     pub fn handle_timeout(&mut self, now: Now) {

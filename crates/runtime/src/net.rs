@@ -28,7 +28,7 @@ use crate::clock::{Clock, monotonic_ns};
 use crate::flow::SegmentFlow;
 use crate::job::Job;
 use crate::polite::Politeness;
-use silence::{PEER_SILENCE_NS, Refusals, SILENCE_NS, Silence};
+use silence::{PEER_SILENCE_NS, Refusals, Refused, SILENCE_NS, Silence};
 
 /// Datagrams are not longer than this, however much the path takes: what is lost is lost whole.
 pub const DATAGRAM_BYTES_MAX: usize = 8 << 10;
@@ -350,7 +350,14 @@ impl Net {
         let refusal =
             self.transport.refusal().filter(|(_, error)| error.kind() != io::ErrorKind::ConnectionRefused);
         if let Some((peer, error)) = refusal
-            && self.refusals.have_lasted(now(&self.clock).ns, self.transport.counters().refused)
+            && self.refusals.have_lasted(
+                now(&self.clock).ns,
+                Refused {
+                    peer,
+                    count: self.transport.counters().refused,
+                    progress: self.endpoint.progress_of(Rank(peer)),
+                },
+            )
         {
             let host = self.hosts[peer as usize];
             return remark(format_args!(

@@ -34,27 +34,41 @@ impl Silence {
 /// moment. A question is asked again more often.
 const GAP_NS: u64 = 4_000_000_000;
 
-/// Watches datagrams that this node's kernel refuses to send. Says once that it goes on.
+/// Refusals of datagrams for one peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refused {
+    pub(super) peer: u32,
+    /// How many there have been by now, for all peers.
+    pub(super) count: u64,
+    /// State of the flow to the peer and from it, which changes when something goes through.
+    pub(super) progress: u64,
+}
+
+/// Watches datagrams that this node's kernel refuses to send. Says once that it goes on, and that nothing
+/// goes through to that peer.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    /// How many there were, and when that was found.
-    counted: u64,
-    seen_ns: u64,
+    /// The last ones, and when they were found.
+    seen: Option<(Refused, u64)>,
     /// When the present ones began.
     since_ns: u64,
     is_named: bool,
 }
 
 impl Refusals {
-    /// Takes how many there have been by now; whether they are to be named now.
-    pub(super) fn have_lasted(&mut self, now_ns: u64, refused: u64) -> bool {
-        if refused == self.counted || self.is_named {
+    /// Takes what was refused by now; whether it is to be named now.
+    pub(super) fn have_lasted(&mut self, now_ns: u64, refused: Refused) -> bool {
+        if self.is_named || self.seen.is_some_and(|(seen, _)| seen.count == refused.count) {
             return false;
         }
-        if self.counted == 0 || now_ns.saturating_sub(self.seen_ns) > GAP_NS {
+        let goes_on = self.seen.is_some_and(|(seen, seen_ns)| {
+            (seen.peer, seen.progress) == (refused.peer, refused.progress)
+                && now_ns.saturating_sub(seen_ns) <= GAP_NS
+        });
+        if !goes_on {
             self.since_ns = now_ns;
         }
-        (self.counted, self.seen_ns) = (refused, now_ns);
+        self.seen = Some((refused, now_ns));
         self.is_named = now_ns.saturating_sub(self.since_ns) >= SILENCE_NS;
         self.is_named
     }
@@ -84,14 +98,39 @@ mod tests {
     #[test]
     fn refusals_are_named_once_when_they_go_on() {
         let mut refusals = Refusals::default();
-        let mut at =
-            |seconds: u64, refused| refusals.have_lasted(BEGIN_NS + seconds * 1_000_000_000, refused);
+        let mut at = |seconds, count| refusals.have_lasted(at_seconds(seconds), refused(1, count, 7));
         assert!(!at(0, 1));
         assert!(!at(3, 2) && !at(4, 2));
         // Those of before are over.
         assert!(!at(20, 3));
         assert!(!at(23, 5) && at(25, 6));
         assert!(!at(26, 7), "once");
+    }
+
+    /// A queue that overflows, or a rule for some packets.
+    #[test]
+    fn refusals_are_not_named_where_the_others_go_through() {
+        let mut refusals = Refusals::default();
+        for turn in 0..20 {
+            assert!(!refusals.have_lasted(at_seconds(3 * turn), refused(1, 1 + turn, 7 + turn)), "{turn}");
+        }
+    }
+
+    #[test]
+    fn refusals_of_two_peers_are_not_taken_for_those_of_one() {
+        let mut refusals = Refusals::default();
+        let mut at =
+            |seconds, peer, count| refusals.have_lasted(at_seconds(seconds), refused(peer, count, 7));
+        assert!(!at(0, 1, 1) && !at(3, 2, 2) && !at(6, 2, 3));
+        assert!(at(8, 2, 4), "of one that goes on");
+    }
+
+    fn at_seconds(seconds: u64) -> u64 {
+        BEGIN_NS + seconds * 1_000_000_000
+    }
+
+    fn refused(peer: u32, count: u64, progress: u64) -> Refused {
+        Refused { peer, count, progress }
     }
 
     #[test]
