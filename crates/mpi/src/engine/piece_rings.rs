@@ -96,13 +96,13 @@ impl Engine {
     pub fn try_find_arrived(&mut self, request: MPI_Request, partition: i32) -> bool {
         let Some(index) = self.requests.index(request.0) else { return false };
         let Some(made) = self.partitioned_mut(index) else { return false };
-        let (look, peer) = (made.look_for(partition as usize), made.peer);
-        if look.any
+        let (found, peer) = (made.find_in_ring(partition as usize), made.peer);
+        if found.any
             && let Some(from) = peer
         {
             self.job.ring(from as usize);
         }
-        look.has_arrived
+        found.has_arrived
     }
 
     #[inline(never)]

@@ -124,7 +124,7 @@ pub(crate) struct Read {
 
 /// Outcome of a look for one partition.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct Found {
     /// Whether a record was taken.
     pub(crate) any: bool,
     /// Whether the partition has arrived; where not, more must be done to know.
@@ -337,22 +337,22 @@ impl Partitioned {
     /// Looks for a partition of a started receive, in the ring if need be. Data are all that it takes, and it
     /// leaves the last of a start and what has no room to [`Partitioned::read_ring`].
     #[inline(always)]
-    pub(crate) fn look_for(&mut self, partition: usize) -> Look {
-        let mut look = Look::default();
+    pub(crate) fn find_in_ring(&mut self, partition: usize) -> Found {
+        let mut found = Found::default();
         let Side::Receiver(Some(Introduction { partitions, bytes: each, .. })) = self.side else {
-            return look;
+            return found;
         };
         if !self.active || partition >= self.partitions || !are_gathered(each) {
-            return look;
+            return found;
         }
         let theirs = self.overlapping(partition, partitions);
         let theirs = theirs.start as u32..theirs.end as u32;
         let Pieces { set, bulk, ring, is_looked_at, .. } = &mut self.pieces;
-        look.has_arrived = set.covers(&theirs);
+        found.has_arrived = set.covers(&theirs);
         let (Some(End::In(ring)), None, true) = (ring.as_deref_mut(), bulk, *is_looked_at) else {
-            return look;
+            return found;
         };
-        while !look.has_arrived
+        while !found.has_arrived
             && let Some(Record::Data(run, data)) = ring.peek(each)
         {
             let place = bytes_of(&run, each);
@@ -365,12 +365,12 @@ impl Partitioned {
             unsafe { store_record(&self.whole, &place, data) };
             set.insert(run);
             ring.take();
-            (look.any, look.has_arrived) = (true, set.covers(&theirs));
+            (found.any, found.has_arrived) = (true, set.covers(&theirs));
         }
-        if look.any {
+        if found.any {
             ring.publish();
         }
-        look
+        found
     }
 
     /// Reads the records in the ring, up to the end of this start, or to data that are the next message.
