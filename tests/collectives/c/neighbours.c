@@ -167,30 +167,30 @@ static void graph(int reach) {
 }
 
 /* A line of processes that all describe alike: the ends have neighbours that are not there, with weights. */
-static void line(int by_whom) {
+static void line(int adjacent) {
     int sources[4], destinations[4], weights[4] = {7, 8, 9, 6}, edges[4] = {1, 0, 0, 3}, degree = 4, in, out, weighted;
     int found[4], found_weights[4], ends[4], ends_weights[4], named[2] = {rank, MPI_PROC_NULL}, degrees[2] = {4, 1};
-    int all[5];
+    int all[5], all_weights[5] = {7, 8, 9, 6, 5};
     MPI_Comm comm;
     stage = "line";
     sources[0] = destinations[0] = rank == 0 ? MPI_PROC_NULL : rank - 1;
     sources[1] = destinations[1] = rank == size - 1 ? MPI_PROC_NULL : rank + 1;
     sources[2] = destinations[2] = MPI_PROC_NULL;
     sources[3] = destinations[3] = rank;
-    if (by_whom == 0) {
+    if (adjacent) {
         MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, degree, sources, weights, degree, destinations, weights,
                                        MPI_INFO_NULL, 0, &comm);
     } else {
         /* Of the edges that come from nowhere one leads to this process. */
         memcpy(all, destinations, sizeof destinations);
         all[4] = rank;
-        MPI_Dist_graph_create(MPI_COMM_WORLD, 2, named, degrees, all, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &comm);
+        MPI_Dist_graph_create(MPI_COMM_WORLD, 2, named, degrees, all, all_weights, MPI_INFO_NULL, 0, &comm);
     }
     MPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted);
-    if (out != degree || weighted != (by_whom == 0)) {
+    if (out != degree || !weighted) {
         fail("neighbours", weighted, out, degree);
     }
-    if (by_whom == 0) {
+    if (adjacent) {
         MPI_Dist_graph_neighbors(comm, degree, found, found_weights, degree, ends, ends_weights);
         for (int i = 0; i < degree; i++) {
             if (found[i] != sources[i] || ends[i] != destinations[i]) {
@@ -202,8 +202,17 @@ static void line(int by_whom) {
         }
     } else {
         /* Sources come in the order of those that named them; each one's edge to us has the number that it gave it. */
-        MPI_Dist_graph_neighbors(comm, in, sources, MPI_UNWEIGHTED, out, ends, MPI_UNWEIGHTED);
+        MPI_Dist_graph_neighbors(comm, in, sources, found_weights, out, ends, ends_weights);
+        for (int i = 0; i < out; i++) {
+            if (ends[i] != destinations[i] || ends_weights[i] != all_weights[i]) {
+                fail("weight of an edge", i, ends_weights[i], all_weights[i]);
+            }
+        }
         for (int i = 0; i < in; i++) {
+            int wanted = sources[i] == MPI_PROC_NULL ? 5 : sources[i] == rank ? 6 : sources[i] == rank - 1 ? 8 : 7;
+            if (found_weights[i] != wanted) {
+                fail("weight of a source", i, found_weights[i], wanted);
+            }
             edges[i] = sources[i] == rank - 1 ? 1 : sources[i] == rank + 1 ? 0 : 3;
         }
         if (in != 2 + (rank > 0) + (rank < size - 1)) {
@@ -233,8 +242,8 @@ int main(int argc, char **argv) {
     }
     graph(1);
     graph(size - 1);
-    line(0);
     line(1);
+    line(0);
     if (rank == 0) {
         printf("neighbours: all right\n");
     }

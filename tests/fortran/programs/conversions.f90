@@ -39,6 +39,36 @@ program conversions
       end function
    end interface
 
+   abstract interface
+      integer(c_intptr_t) function to_c(handle) bind(C)
+         import :: c_int, c_intptr_t
+         integer(c_int), value :: handle
+      end function
+      integer(c_int) function to_fortran(handle) bind(C)
+         import :: c_int, c_intptr_t
+         integer(c_intptr_t), value :: handle
+      end function
+   end interface
+   procedure(to_c), bind(C, name="MPI_Group_f2c") :: group_f2c
+   procedure(to_fortran), bind(C, name="MPI_Group_c2f") :: group_c2f
+   procedure(to_c), bind(C, name="MPI_Op_f2c") :: op_f2c
+   procedure(to_fortran), bind(C, name="MPI_Op_c2f") :: op_c2f
+   procedure(to_c), bind(C, name="MPI_Info_f2c") :: info_f2c
+   procedure(to_fortran), bind(C, name="MPI_Info_c2f") :: info_c2f
+   procedure(to_c), bind(C, name="MPI_Errhandler_f2c") :: errhandler_f2c
+   procedure(to_fortran), bind(C, name="MPI_Errhandler_c2f") :: errhandler_c2f
+   procedure(to_c), bind(C, name="MPI_Message_f2c") :: message_f2c
+   procedure(to_fortran), bind(C, name="MPI_Message_c2f") :: message_c2f
+   procedure(to_c), bind(C, name="MPI_Request_f2c") :: request_f2c
+   procedure(to_fortran), bind(C, name="MPI_Request_c2f") :: request_c2f
+   procedure(to_c), bind(C, name="MPI_File_f2c") :: file_f2c
+   procedure(to_fortran), bind(C, name="MPI_File_c2f") :: file_c2f
+   procedure(to_c), bind(C, name="MPI_Win_f2c") :: win_f2c
+   procedure(to_fortran), bind(C, name="MPI_Win_c2f") :: win_c2f
+   procedure(to_c), bind(C, name="MPI_Session_f2c") :: session_f2c
+   procedure(to_fortran), bind(C, name="MPI_Session_c2f") :: session_c2f
+
+   integer :: group, info, request, win
    integer :: rank, ierror, copy, pair, data(6), given(MPI_STATUS_SIZE), status(MPI_STATUS_SIZE), count
    integer(c_intptr_t) :: comm, type
 
@@ -60,11 +90,36 @@ program conversions
       call expect(count == 2 .and. status(MPI_TAG) == 5 .and. status(MPI_SOURCE) == 0, "contents of the status")
    end if
    call expect(status_f2c(MPI_STATUS_IGNORE, given) == MPI_ERR_ARG, "a status to be ignored")
+   call MPI_Comm_group(MPI_COMM_WORLD, group, ierror)
+   call MPI_Info_create(info, ierror)
+   call MPI_Send_init(data, 1, MPI_INTEGER, MPI_PROC_NULL, 0, MPI_COMM_WORLD, request, ierror)
+   call MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, win, ierror)
+   call round_trip(group_f2c, group_c2f, group, "group")
+   call round_trip(op_f2c, op_c2f, MPI_SUM, "operation")
+   call round_trip(info_f2c, info_c2f, info, "info")
+   call round_trip(errhandler_f2c, errhandler_c2f, MPI_ERRORS_RETURN, "error handler")
+   call round_trip(message_f2c, message_c2f, MPI_MESSAGE_NO_PROC, "message")
+   call round_trip(request_f2c, request_c2f, request, "request")
+   call round_trip(file_f2c, file_c2f, MPI_FILE_NULL, "file")
+   call round_trip(win_f2c, win_c2f, win, "window")
+   call round_trip(session_f2c, session_c2f, MPI_SESSION_NULL, "session")
+   call MPI_Win_free(win, ierror)
+   call MPI_Request_free(request, ierror)
+   call MPI_Info_free(info, ierror)
+   call MPI_Group_free(group, ierror)
    call MPI_Barrier(MPI_COMM_WORLD, ierror)
    if (rank == 0) print '(a)', "ok"
    call MPI_Finalize(ierror)
 
 contains
+
+   subroutine round_trip(f2c, c2f, handle, what)
+      procedure(to_c) :: f2c
+      procedure(to_fortran) :: c2f
+      integer, intent(in) :: handle
+      character(*), intent(in) :: what
+      call expect(c2f(f2c(handle)) == handle, what)
+   end subroutine
 
    subroutine expect(holds, what)
       logical, intent(in) :: holds
