@@ -1,5 +1,6 @@
 /*
  * Collective operations among the neighbours of grids and graphs, against what each rank computes alone.
+ * Argument: "there", no neighbours that are MPI_PROC_NULL in graphs.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -242,8 +243,11 @@ int main(int argc, char **argv) {
     }
     graph(1);
     graph(size - 1);
-    line(1);
-    line(0);
+    /* Other libraries do not take neighbours that are not there. */
+    if (argc == 1) {
+        line(1);
+        line(0);
+    }
     if (rank == 0) {
         printf("neighbours: all right\n");
     }
