@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Each rank is a node of its own then, so all stores come to homes as differences. The home's own are
-//! compared with twins as those of others are: one of a value that another rank's store has brought there in the
-//! same interval shows in no twin.
+//! compared with twins as those of others are: one of a value that another rank's store has brought there in
+//! the same interval shows in no twin.
 
 use std::collections::BTreeMap;
 use std::fmt;
