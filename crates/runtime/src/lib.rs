@@ -20,7 +20,7 @@
 //! | [`service_state`] | what that thread and the others let each other know |
 //! | [`service`] | the thread that looks at the network while the program computes |
 //!
-//! An interface calls [`rank::start`], registers itself and its records, calls [`rank::Rank::serve`]; then
+//! An interface calls [`rank::start`], registers itself and its records, calls [`service::start`]; then
 //! each of its calls enters by [`rank::enter`] and waits by [`waiting::wait`].
 
 pub mod adoption;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Where the ranks are on several nodes, or of several launches, each opens its memory to the others, and
-//! tells its names: one for each way to it ([`super::way`]).
+//! tells its names: one for each way to it ([`crate::engine::way`]).
 
 use std::cell::Cell;
 use std::ptr::NonNull;

@@ -14,7 +14,7 @@
 //! On a rank of the same node each operation is done when its call returns, so a flush is a fence of the
 //! processor, and a request is done when it is made. Operations on ranks of other nodes are records
 //! ([`tutti_runtime::remote_memory`]); a flush waits for them. So are those on ranks of other launches
-//! ([`crate::engine::GuestMemory`]), whichever node they are on.
+//! (`engine::guest_memory`), whichever node they are on.
 
 pub mod creation;
 pub mod epoch;
