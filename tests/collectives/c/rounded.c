@@ -265,10 +265,6 @@ int main(int argc, char **argv) {
     for (int type = 0; type < TYPES; type++) {
         for (int op = 0; op < OPS; op++) {
             for (int c = 0; has(type, op) && c < (int)(sizeof counts / sizeof *counts); c++) {
-                if (op >= 4 && (size_t)counts[c] * size_of(type) > SLOT_BYTES) {
-                    /* From memory to memory two operands may change places. */
-                    continue;
-                }
                 for (int way = 0; way < WAYS; way++) {
                     one(type, op, way, counts[c], 0, (c + way) % ranks);
                     one(type, op, way, counts[c], 1, (c + way) % ranks);

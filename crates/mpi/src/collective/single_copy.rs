@@ -255,7 +255,7 @@ fn broadcast(call: &mut impl Progress, block: &Block, buffer: &Buffer, root: usi
     let mine = Data::new(own, bytes);
     let k = publish(call, block, mine);
     // So many bytes of each receiver are the root's work: then all copy the same amount.
-    let share = if block.is_oversubscribed { 0 } else { (bytes / block.size()).next_multiple_of(PAGE_BYTES) };
+    let share = if block.limits.root_helps { (bytes / block.size()).next_multiple_of(PAGE_BYTES) } else { 0 };
     let by_root = |receiver: &Data| if receiver.address == 0 { 0 } else { share.min(bytes) };
     let copied = if block.me == root {
         others(block).all(|member| {
@@ -401,8 +401,7 @@ struct Piece {
 }
 
 /// Fetches a piece of all contributions and combines them from the last rank to the first into the receive
-/// buffer. Own elements are combined where they lie, so the first two operands may change places: a
-/// predefined operation is commutative.
+/// buffer, as the slots do (`flags`): of NaN and of zeros of both signs MPI_MAX takes the same one.
 ///
 /// # Safety
 /// The user's buffers are valid, the piece lies inside them, and both spare memories have room for it.
@@ -420,8 +419,8 @@ unsafe fn reduce_piece(
     let own = reduction.send.wrapping_add(offset);
     let result = reduction.receive.wrapping_add(offset);
     let in_place = own == result.cast_const();
-    // In place the own contribution is needed until its turn has come.
-    let sum = if in_place && me + 1 < last { aside } else { result };
+    // In place the own contribution is needed until its turn has come; that of the last rank begins.
+    let sum = if in_place && me < last { aside } else { result };
     let mut get = |member: usize, to: *mut u8| {
         // SAFETY: our contract.
         unsafe { fetch(call, block, member, members[member].address + offset as u64, to, bytes) }
@@ -430,25 +429,13 @@ unsafe fn reduce_piece(
         // SAFETY: our contract.
         unsafe { kernel(input, sum, count) };
     };
-    let last_two = if me == last { last - 1 } else { last };
-    let begun = if in_place && me + 1 >= last {
-        get(last_two, operand) && {
-            combine(operand);
-            true
-        }
-    } else if me + 1 >= last {
-        get(last_two, sum) && {
-            combine(own);
-            true
-        }
-    } else {
-        get(last, sum) && get(last - 1, operand) && {
-            combine(operand);
-            true
-        }
-    };
+    if me == last && !in_place {
+        // SAFETY: our contract; the user's two buffers do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(own, sum, bytes) };
+    }
+    let begun = me == last || get(last, sum);
     let combined = begun
-        && (0..last - 1).rev().all(|member| {
+        && (0..last).rev().all(|member| {
             let input = if member == me { own } else { operand.cast_const() };
             (member == me || get(member, operand)) && {
                 combine(input);

@@ -150,7 +150,7 @@ pub(super) fn allreduce_in_order(plan: &mut Plan, reduction: &Reduction) {
 /// Up the tree whose root is `root`, all contributions side by side; the root combines them in the order of
 /// [`fold`]. In portions of so many bytes of each rank, or of one element.
 pub(super) fn reduce_in_order(plan: &mut Plan, reduction: &Reduction, root: usize, room: usize) {
-    let each = (room / reduction.bytes_per_element().max(1)).max(1);
+    let each = room.checked_div(reduction.bytes_per_element()).unwrap_or(reduction.count).max(1);
     let mut first = 0;
     loop {
         let count = each.min(reduction.count - first);
