@@ -47,13 +47,19 @@ impl Elements {
     /// The same of memory that a function of the program gets as an array of such elements: it may touch
     /// what lies between the bounds of each, data or not.
     pub fn room(&self, count: usize) -> (isize, usize) {
+        if count == 0 {
+            return (0, 0);
+        }
         let bounds = &self.layout.part.bounds;
         let narrow = |number: i128| number.clamp(isize::MIN as i128, isize::MAX as i128) as isize;
         let true_upper = bounds.true_lower() + bounds.true_extent();
+        // Bounds that the data lie outside of, as with addresses on MPI_BOTTOM, are no memory beside them.
+        if bounds.upper() <= bounds.true_lower() || true_upper <= bounds.lower() {
+            return self.span(count);
+        }
+        let low = bounds.true_lower().min(bounds.lower());
         // An array of C begins at its address.
-        let ends = [bounds.true_lower(), bounds.lower(), true_upper, bounds.upper(), bounds.extent()];
-        let low = ends.into_iter().fold(bounds.true_lower(), i128::min);
-        let high = ends.into_iter().fold(true_upper, i128::max);
+        let high = true_upper.max(bounds.upper()).max(bounds.extent());
         self.stretched(narrow(low), narrow(high), count)
     }
 

@@ -203,10 +203,13 @@ mod tests {
             (0, 0, 16, (0, 6 + 32), (0, 48)),
             (-8, -8, 16, (-8, 6 + 32), (-8, 24 + 32)),
             (-8, -16, 32, (-8, 6 + 64), (-16, 48 + 64)),
-            (8, 0, -16, (8 - 32, 6 + 32), (-16 - 32, 30 + 32)),
+            (8, 0, -16, (8 - 32, 6 + 32), (8 - 32, 6 + 32)),
+            // Bounds of an array at address 0, which the data are far from.
+            (1 << 40, 0, 24, (1 << 40, 6 + 48), (1 << 40, 6 + 48)),
         ] {
             let elements = short_pair(at, lower, extent).elements();
             assert_eq!((elements.span(3), elements.room(3)), (span, room), "{at}, {lower}, {extent}");
+            assert_eq!(elements.room(0).1, 0, "none");
         }
     }
 

@@ -358,7 +358,9 @@ fn data_before(node: &Node, displacement: i128) -> usize {
             if from_first <= 0 {
                 return 0;
             }
-            let i = (from_first / l.stride as i128).clamp(0, l.count as i128 - 1);
+            // Of copies at one place, which a view that is only read may have, the last.
+            let i = from_first.checked_div(l.stride as i128).unwrap_or(i128::MAX);
+            let i = i.clamp(0, l.count as i128 - 1);
             i as usize * l.body.bytes + data_before(&l.body, inside - i * l.stride as i128)
         }
         Shape::Gather { bytes, places } => {

@@ -35,6 +35,40 @@ static void expect(const char *what, const int *got) {
     }
 }
 
+/* Where the numbers are that the function below combines. */
+static MPI_Aint numbers_at;
+
+static void add(void *in, void *inout, int *length, MPI_Datatype *type) {
+    (void)length, (void)type;
+    for (int i = 0; i < COUNT; i++) {
+        MPI_Aint at = numbers_at + 2 * i * (MPI_Aint)sizeof(int);
+        *(int *)((char *)inout + at) += *(int *)((char *)in + at);
+    }
+}
+
+/* By a function of the program, in place: its scratch memory is as long as the data, and not as their address. */
+static void reduce_in_place(void) {
+    int *numbers = calloc(2 * COUNT, sizeof(int));
+    MPI_Datatype type = absolute(numbers, 2 * COUNT);
+    MPI_Op op;
+    MPI_Get_address(numbers, &numbers_at);
+    MPI_Op_create(add, 1, &op);
+    for (int i = 0; i < COUNT; i++) {
+        numbers[2 * i] = rank + i;
+    }
+    MPI_Allreduce(MPI_IN_PLACE, MPI_BOTTOM, 1, type, op, MPI_COMM_WORLD);
+    for (int i = 0; i < COUNT; i++) {
+        int wanted = size * (size - 1) / 2 + size * i;
+        if (numbers[2 * i] != wanted) {
+            fprintf(stderr, "absolute: rank %d: allreduce: %d: %d instead of %d\n", rank, i, numbers[2 * i], wanted);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+    }
+    MPI_Op_free(&op);
+    MPI_Type_free(&type);
+    free(numbers);
+}
+
 int main(int argc, char **argv) {
     MPI_Request request;
     MPI_Init(&argc, &argv);
@@ -71,6 +105,7 @@ int main(int argc, char **argv) {
         free(given);
         free(got);
     }
+    reduce_in_place();
     if (rank == 0) {
         puts("absolute: all right");
     }
