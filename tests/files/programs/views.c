@@ -219,6 +219,42 @@ static void far_blocks(int rank, int size)
     MPI_Type_free(&type);
 }
 
+/* A view that is only read may show bytes twice, where a later part ends before an earlier one. */
+static void shown_twice(void)
+{
+    int bytes[2] = {100, 10}, places[2] = {0, 10}, count;
+    unsigned char data[110], back[110];
+    MPI_Datatype type, copies;
+    MPI_Status status;
+    MPI_Offset offset;
+    MPI_File file;
+    for (int i = 0; i < 100; i++)
+        data[i] = i;
+    MPI_Type_indexed(2, bytes, places, MPI_BYTE, &type);
+    MPI_Type_commit(&type);
+    MPI_Type_create_hvector(2, 1, 0, MPI_INT, &copies);
+    MPI_Type_commit(&copies);
+    MPI_File_delete(path, MPI_INFO_NULL);
+    CHECK(MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file));
+    CHECK(MPI_File_preallocate(file, 0));
+    CHECK(MPI_File_get_size(file, &offset));
+    WANT(offset == 0, "room for nothing makes %d bytes", (int)offset);
+    CHECK(MPI_File_write(file, data, 100, MPI_BYTE, &status));
+    CHECK(MPI_File_close(&file));
+    CHECK(MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
+    CHECK(MPI_File_set_view(file, 0, MPI_BYTE, type, "native", MPI_INFO_NULL));
+    CHECK(MPI_File_read(file, back, 110, MPI_BYTE, &status));
+    MPI_Get_count(&status, MPI_BYTE, &count);
+    WANT(count == 110 && memcmp(back, data, 100) == 0, "%d of 110 bytes are read", count);
+    for (int i = 0; i < 10; i++)
+        WANT(back[100 + i] == 10 + i, "byte %d shown again is %d", 10 + i, back[100 + i]);
+    CHECK(MPI_File_set_view(file, 0, MPI_INT, copies, "native", MPI_INFO_NULL));
+    CHECK(MPI_File_seek(file, 0, MPI_SEEK_END));
+    CHECK(MPI_File_close(&file));
+    MPI_Type_free(&type);
+    MPI_Type_free(&copies);
+}
+
 int main(int argc, char **argv)
 {
     int rank, size;
@@ -246,6 +282,9 @@ int main(int argc, char **argv)
     array(24, rank, size);
     header(rank, size);
     far_blocks(rank, size);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        shown_twice();
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
         MPI_File_delete(path, MPI_INFO_NULL);

@@ -194,7 +194,8 @@ impl Transfer<'_> {
         if let Some(first) = self.sieve.first() {
             let span = (run.offset + run.bytes as i64 - first.offset) as usize;
             let wanted = run.at + run.bytes - first.at;
-            if (span > self.sieve_bytes || wanted < span / SIEVE_SHARE) && !self.flush() {
+            let is_before = run.offset < first.offset;
+            if (is_before || span > self.sieve_bytes || wanted < span / SIEVE_SHARE) && !self.flush() {
                 return false;
             }
         }
@@ -205,11 +206,13 @@ impl Transfer<'_> {
     /// Reads what has been collected.
     fn flush(&mut self) -> bool {
         let runs = std::mem::take(&mut self.sieve);
-        let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return true };
+        let Some(first) = runs.first() else { return true };
         if runs.len() == 1 {
             return self.read(*first);
         }
-        let span = (last.offset + last.bytes as i64 - first.offset) as usize;
+        // A view that is only read may show bytes twice: the last run need not end last.
+        let end = runs.iter().map(|run| run.offset + run.bytes as i64).fold(first.offset, i64::max);
+        let span = (end - first.offset) as usize;
         let begin = first.offset;
         let stage = self.stage(span);
         // SAFETY: the stage has so many bytes.

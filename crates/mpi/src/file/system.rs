@@ -193,9 +193,13 @@ fn pieces(bytes: usize, moved: &Tally, mut call: impl FnMut(usize, usize) -> Res
 /// # Errors
 /// The kernel's.
 pub fn allocate(file: &OpenFile, bytes: i64) -> Result<()> {
+    // The kernel makes room for one byte at least.
+    if bytes == 0 {
+        return Ok(());
+    }
     let allocated = match file {
         OpenFile::Here(file) => allocate_here(file, bytes),
-        OpenFile::Origin(file) => file.allocate(bytes.max(1).cast_unsigned()),
+        OpenFile::Origin(file) => file.allocate(bytes.cast_unsigned()),
     };
     match allocated {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
@@ -208,7 +212,7 @@ pub fn allocate(file: &OpenFile, bytes: i64) -> Result<()> {
 fn allocate_here(file: &File, bytes: i64) -> Result<()> {
     // Not posix_fallocate: where the kernel cannot, it writes into blocks that others write meanwhile.
     // SAFETY: plain numbers.
-    retried(|| unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes.max(1)) } as isize).map(drop)
+    retried(|| unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes) } as isize).map(drop)
 }
 
 /// How a range is locked.
