@@ -281,6 +281,11 @@ impl Job {
         self.present_ranks().len() > self.geometry.cores as usize
     }
 
+    /// The same of the ranks that this node began with: all of them know it alike at any time.
+    pub fn began_oversubscribed(&self) -> bool {
+        self.geometry.local_ranks > self.geometry.cores
+    }
+
     /// Random number of the job.
     pub fn id(&self) -> u64 {
         self.geometry.job

@@ -89,7 +89,8 @@ impl Block {
             published: [const { Cell::new((0, Readers::All)) }; 2],
             looks: if oversubscribed { 1 } else { FIRST_LOOKS },
             is_oversubscribed: oversubscribed,
-            limits: Limits::new(ranks, oversubscribed),
+            // Not all see at once that ranks have been started.
+            limits: Limits::new(ranks, job.began_oversubscribed()),
             right: Cell::default(),
         }
     }

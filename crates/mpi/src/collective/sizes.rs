@@ -36,6 +36,8 @@ pub struct Limits {
     pub single_copy: usize,
     /// The same of what each member has for each other.
     pub(super) exchange_copy: usize,
+    /// The root of a large broadcast brings each receiver a part.
+    pub(super) root_helps: bool,
 }
 
 /// From so many members on a pair that exchanges for the first time costs more by its rings, whose pages come
@@ -44,7 +46,7 @@ const MANY: usize = 128;
 const MANY_EXCHANGE_BYTES_MIN: usize = 512;
 
 impl Limits {
-    /// Limits measured to be best. Every turn of the slots brings all ranks together, which costs little
+    /// Limits measured to be best; those of all members must be the same. Every turn of the slots brings all ranks together, which costs little
     /// while each has a core and a switch of processes each otherwise; what every rank reads from every other
     /// grows with their number.
     pub fn new(ranks: usize, oversubscribed: bool) -> Self {
@@ -59,6 +61,7 @@ impl Limits {
             allreduce: allreduce * SLOT_BYTES,
             single_copy: SLOT_BYTES + 1,
             exchange_copy: if ranks < MANY { SLOT_BYTES + 1 } else { MANY_EXCHANGE_BYTES_MIN },
+            root_helps: !oversubscribed,
         }
     }
 }
