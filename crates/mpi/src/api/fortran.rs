@@ -228,7 +228,8 @@ fn make(
     // Its contents say what the data are: so many elements of the type.
     let description = Description {
         combiner: MPI_COMBINER_CONTIGUOUS,
-        integers: vec![c_int::try_from(count).unwrap_or(c_int::MAX)],
+        integers: c_int::try_from(count).into_iter().collect(),
+        counts: if c_int::try_from(count).is_err() { vec![count] } else { Vec::new() },
         types: vec![layout],
         ..Description::default()
     };
