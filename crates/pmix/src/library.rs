@@ -30,6 +30,7 @@ mod reply;
 mod silent;
 mod upcalls;
 
+pub(crate) use self::numbers::NUMBERS;
 pub use self::reply::{Pending, Reply};
 pub use self::upcalls::{Request, Upcalls};
 

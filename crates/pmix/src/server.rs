@@ -28,7 +28,7 @@ use rustix::process::{Resource, Rlimit, Signal, getpid, getrlimit, kill_process,
 use serde::Serialize;
 
 use crate::gathers::Kind;
-use crate::library::{Library, Pending, Reply, Request, Upcalls};
+use crate::library::{Library, NUMBERS, Pending, Reply, Request, Upcalls};
 use crate::machine::{Answer, Deed, Machine, Pieces, Word, pieces};
 use crate::spaces::{Process, Space};
 use crate::status;
@@ -47,8 +47,6 @@ const TEXTS_MAX: usize = 1024;
 /// Connections that the ranks may hold: so many each, and some more. A program of MPI has one.
 const CONNECTIONS_PER_RANK: u32 = 4;
 const CONNECTIONS_MIN: u32 = 256;
-/// Numbers for them, as far as they may be had: that many connections come before a number comes again.
-const NUMBERS: u64 = 16_384;
 /// Descriptors that the process has beside them, at most.
 const OTHER_DESCRIPTORS: u64 = 64;
 /// Requests that wait at once, at most.
@@ -484,7 +482,7 @@ fn limit_address_space() {
 /// Makes room for the connections of so many ranks, as far as the process may; gives how many that is.
 fn allow_connections(ranks: u32) -> u32 {
     let wanted = CONNECTIONS_MIN.saturating_add(ranks.saturating_mul(CONNECTIONS_PER_RANK));
-    let needed = u64::from(wanted) + OTHER_DESCRIPTORS + NUMBERS;
+    let needed = u64::from(wanted) + OTHER_DESCRIPTORS + NUMBERS as u64;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
         return wanted;
