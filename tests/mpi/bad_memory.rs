@@ -145,7 +145,7 @@ fn bad_memory_that_the_program_itself_touches_ends_by_its_signal() {
 #[test]
 fn bad_memory_leaves_a_core_file_where_the_user_asks_for_one() {
     let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").expect("a pattern");
-    if !pattern.starts_with("core") {
+    if !pattern.starts_with("core") || pattern.contains('/') {
         return skip(Need::Kernel, "core files do not go to the working directory");
     }
     let tried = Tried::new("mpi-bad-memory-core");

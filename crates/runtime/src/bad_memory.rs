@@ -40,7 +40,8 @@ const PENDING: &str = "a call that is pending";
 const CORE_POLLS_MAX: u32 = 1500;
 const CORE_POLL: Duration = Duration::from_millis(20);
 /// Another thread's end of the job takes no longer, with its core file.
-const END: Duration = CORE_POLL.saturating_mul(CORE_POLLS_MAX).saturating_add(Duration::from_secs(3));
+const END: Duration = CORE_POLL.saturating_mul(CORE_POLLS_MAX).saturating_add(END_WITHOUT_CORE);
+const END_WITHOUT_CORE: Duration = Duration::from_secs(3);
 /// Faults so close below the stack's end are the program's that has no more of it.
 const STACK_BYTES: usize = 64 << 10;
 /// More functions than this are no call of ours.
@@ -194,8 +195,10 @@ fn say(address: Option<usize>, access: Option<Access>, signal: c_int) {
         return;
     }
     if IS_SAID.swap(true, Ordering::AcqRel) {
-        // Another thread ends the job: this one is not to end it before by its signal.
-        std::thread::sleep(END);
+        // Another thread ends the job: this one is not to end it before by its signal. It leaves a core file
+        // only where nothing has handled the signal before.
+        let ends = action_before(signal).is_some_and(|before| before.sa_sigaction == libc::SIG_DFL);
+        std::thread::sleep(if ends { END } else { END_WITHOUT_CORE });
         return;
     }
     let rank = RANK.load(Ordering::Relaxed);

@@ -63,7 +63,7 @@ fn connect_at(
         }
         rest = rest.saturating_sub(began.elapsed().min(slice));
         if rest.is_zero() {
-            return Err(io::ErrorKind::WouldBlock.into());
+            return Err(io::Error::from_raw_os_error(libc::EAGAIN));
         }
     }
     limit_sends(&socket, None)?;

@@ -296,11 +296,7 @@ impl Udp {
                 Ok(Verdict::Lost)
             }
             // A route of the kind `blackhole`: it may be gone again soon, as one that forbids.
-            Some(libc::EINVAL)
-                if self
-                    .check_way(self.hosts_of_peers[peer as usize])
-                    .is_err_and(|why| why.raw_os_error() == Some(libc::EINVAL)) =>
-            {
+            Some(libc::EINVAL) if self.check_way(self.hosts_of_peers[peer as usize]).is_err() => {
                 self.refusal = Some((peer, libc::EINVAL));
                 Ok(Verdict::Lost)
             }

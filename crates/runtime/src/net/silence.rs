@@ -1,5 +1,7 @@
 //! Silence of all other nodes: a firewall that drops packets tells nobody.
 
+use std::collections::HashMap;
+
 /// Silence after which the user is warned, ns.
 pub(super) const SILENCE_NS: u64 = 5_000_000_000;
 
@@ -48,28 +50,26 @@ pub(super) struct Refused {
 /// goes through to that peer.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    /// The last ones, and when they were found.
-    seen: Option<(Refused, u64)>,
-    /// When the present ones began.
-    since_ns: u64,
+    /// How many there have been by now, for all peers.
+    counted: u64,
+    /// By peer: the last one, when it was found, and when the present ones began.
+    of_peers: HashMap<u32, (Refused, u64, u64)>,
     is_named: bool,
 }
 
 impl Refusals {
     /// Takes what was refused by now; whether it is to be named now.
     pub(super) fn have_lasted(&mut self, now_ns: u64, refused: Refused) -> bool {
-        if self.is_named || self.seen.is_some_and(|(seen, _)| seen.count == refused.count) {
+        if self.is_named || self.counted == refused.count {
             return false;
         }
-        let goes_on = self.seen.is_some_and(|(seen, seen_ns)| {
-            (seen.peer, seen.progress) == (refused.peer, refused.progress)
-                && now_ns.saturating_sub(seen_ns) <= GAP_NS
+        self.counted = refused.count;
+        let before = self.of_peers.get(&refused.peer).filter(|(seen, seen_ns, _)| {
+            seen.progress == refused.progress && now_ns.saturating_sub(*seen_ns) <= GAP_NS
         });
-        if !goes_on {
-            self.since_ns = now_ns;
-        }
-        self.seen = Some((refused, now_ns));
-        self.is_named = now_ns.saturating_sub(self.since_ns) >= SILENCE_NS;
+        let since_ns = before.map_or(now_ns, |(_, _, since_ns)| *since_ns);
+        self.of_peers.insert(refused.peer, (refused, now_ns, since_ns));
+        self.is_named = now_ns.saturating_sub(since_ns) >= SILENCE_NS;
         self.is_named
     }
 
@@ -123,6 +123,17 @@ mod tests {
             |seconds, peer, count| refusals.have_lasted(at_seconds(seconds), refused(peer, count, 7));
         assert!(!at(0, 1, 1) && !at(3, 2, 2) && !at(6, 2, 3));
         assert!(at(8, 2, 4), "of one that goes on");
+    }
+
+    /// One rule for all nodes: timers of the peers end in turn.
+    #[test]
+    fn refusals_of_peers_in_turn_are_named() {
+        let mut refusals = Refusals::default();
+        let named = (0..8).find(|turn| {
+            let now_ns = BEGIN_NS + turn * 1_500_000_000;
+            refusals.have_lasted(now_ns, refused(1 + (turn % 2) as u32, 1 + turn, 7))
+        });
+        assert_eq!(named, Some(4), "6 s after the first one of the first peer");
     }
 
     fn at_seconds(seconds: u64) -> u64 {
