@@ -167,7 +167,7 @@ pub fn start_of(arguments: &[OsString], launcher: at::Launcher) -> Result<at::St
     let place = Place::here();
     Ok(at::Start {
         launcher,
-        arguments: options::for_earlier(arguments).into_iter().map(Into::into).collect(),
+        arguments: options::for_earlier(arguments, launcher).into_iter().map(Into::into).collect(),
         hosts: Vec::new(),
         directory: directory.into_os_string().into(),
         terminal: place.terminal,

@@ -6,6 +6,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+
+use tutti_client::at::Launcher;
 
 use super::error::OptionError;
 use super::keys::Key;
@@ -43,21 +46,31 @@ pub fn expanded(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, OptionErr
 }
 
 /// The command line for a host of an earlier release, which knows no width of labels. They are written here.
-pub fn for_earlier(arguments: &[OsString]) -> Vec<OsString> {
+/// A submitted job's `--output` is a file.
+pub fn for_earlier(arguments: &[OsString], launcher: Launcher) -> Vec<OsString> {
     let (mut found, mut words) = (arguments.to_vec(), arguments.iter());
-    while let Some(option) = next_option(&mut words) {
-        let Ok(values) = with_values(option.option, &option.written, option.values, &mut words) else {
-            break;
-        };
-        let at = arguments.len() - words.len() - 1;
-        if option.option.key == Key::Tagged
-            && values[0].as_encoded_bytes().starts_with(b"tag:")
-            && arguments[at] == values[0]
-        {
-            found[at] = "tag".into();
+    if launcher == Launcher::Submit {
+        return found;
+    }
+    loop {
+        while let Some(option) = next_option(&mut words) {
+            let Ok(values) = with_values(option.option, &option.written, option.values, &mut words) else {
+                return found;
+            };
+            let at = arguments.len() - words.len() - 1;
+            if option.option.key == Key::Tagged
+                && let Some(columns) = values[0].as_bytes().strip_prefix(b"tag:")
+            {
+                // The value ends its word: behind the name, or in a word of its own.
+                let word = arguments[at].as_bytes();
+                found[at] = OsStr::from_bytes(&word[..word.len() - columns.len() - 1]).to_owned();
+            }
+        }
+        // Behind a colon there are options again.
+        if !words.any(|word| word == ":") {
+            return found;
         }
     }
-    found
 }
 
 /// The option that the next word is; none before a program or a mistake.
@@ -177,8 +190,17 @@ mod tests {
 
     #[test]
     fn labels_of_an_earlier_release_have_no_width() {
-        let line = for_earlier(&words("-q --output tag:2 -n 2 ./a --output tag:2"));
-        assert_eq!(line, words("-q --output tag -n 2 ./a --output tag:2"));
+        for (line, earlier) in [
+            ("-q --output tag:2 -n 2 ./a --output tag:2", "-q --output tag -n 2 ./a --output tag:2"),
+            ("--output=tag:10 -n 2 ./a --output=tag:10", "--output=tag -n 2 ./a --output=tag:10"),
+            ("--output=tag -n 2 ./a", "--output=tag -n 2 ./a"),
+            ("-n 2 ./a tag:2 : --output tag:3 ./b", "-n 2 ./a tag:2 : --output tag ./b"),
+        ] {
+            for launcher in [Launcher::Run, Launcher::Mpiexec] {
+                assert_eq!(for_earlier(&words(line), launcher), words(earlier));
+            }
+            assert_eq!(for_earlier(&words(line), Launcher::Submit), words(line), "a file");
+        }
     }
 
     #[test]
