@@ -100,9 +100,12 @@ fn read(option: &str, file: &OsStr) -> Result<Vec<OsString>, OptionError> {
         }
         let mut words =
             shlex::split(&line).ok_or_else(|| wrong(format!("line {number}: a quote is not closed")))?;
-        // MPICH's launcher wants the colons in the file; one in quotes is a word of the program.
-        let is_colon =
-            |word: Option<&String>| word.is_some_and(|word| word == ":") && !has_quoted_colon(&line);
+        // Behind the option it would end a program, as every word that is a colon does.
+        if has_quoted_colon(&line, &words) {
+            return Err(wrong(format!("line {number}: a lone colon in quotes can be no word of a program")));
+        }
+        // MPICH's launcher wants the colons in the file.
+        let is_colon = |word: Option<&String>| word.is_some_and(|word| word == ":");
         while is_colon(words.last()) {
             words.pop();
         }
@@ -135,8 +138,16 @@ fn continues(line: &str) -> Option<&str> {
     (!is_comment).then_some(begun)
 }
 
-fn has_quoted_colon(line: &str) -> bool {
-    ["':'", "\":\"", "\\:"].iter().any(|quoted| line.contains(quoted))
+/// Whether one of the words of a line is a colon that does not stand between spaces.
+fn has_quoted_colon(line: &str, words: &[String]) -> bool {
+    /// A letter that means nothing to a shell.
+    const INSTEAD: char = '\u{1}';
+    let bytes = line.as_bytes();
+    let is_space = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_none_or(|it| b" \t".contains(it));
+    let is_alone = |at: usize| is_space(at.checked_sub(1)) && is_space(Some(at + 1));
+    let instead = |(at, letter): (usize, char)| if letter == ':' && !is_alone(at) { INSTEAD } else { letter };
+    let changed = shlex::split(&line.char_indices().map(instead).collect::<String>()).unwrap_or_default();
+    words.iter().zip(&changed).any(|(word, changed)| word == ":" && changed != word)
 }
 
 /// Whether there is more than options. A mistake is the parser's.
@@ -185,7 +196,17 @@ mod tests {
         }
         assert_eq!(read("./a x\\\\\n./b"), Ok(words("-l ./a x\\ : ./b")));
         assert_eq!(read("./a \\\n b"), Ok(words("-l ./a b")));
-        assert_eq!(read("./a 'b' ':'"), Ok(words("-l ./a b :")));
+        assert_eq!(read("./a 'b:' :c \":\"x"), Ok(words("-l ./a b: :c :x")));
+    }
+
+    #[test]
+    fn configuration_file_with_a_lone_colon_in_quotes_is_refused() {
+        for colon in ["':'", "\":\"", "\\:", ":''"] {
+            let text = with("-l", &format!("./a\n./b {colon} c # ':'\n")).expect_err(colon).to_string();
+            assert!(text.ends_with("/lines: line 2: a lone colon in quotes can be no word of a program"));
+        }
+        let wanted = [&words("-l ./a : ./b")[..], &["c : d".into()]].concat();
+        assert_eq!(with("-l", "./a # ':'\n: ./b 'c : d' :"), Ok(wanted));
     }
 
     #[test]
