@@ -283,7 +283,7 @@ fn keeping_two_daemons_of_a_name_do_not_write_into_one_state_folder() {
         tutti_tests::run(&mut command, LIMIT)
     };
     let ran = other("keeper");
-    assert!(ran.code() == 1 && ran.stderr.contains("--state names another folder"), "{ran}");
+    assert!(ran.code() == 1 && ran.stderr.contains("--state or TUTTI_STATE names another folder"), "{ran}");
     assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
     let ran = other("another");
     assert!(ran.code() == 1 && ran.stderr.contains("another cluster has its logs"), "{ran}");

@@ -37,6 +37,13 @@ pub(super) struct Order {
     pub flags: Vec<String>,
 }
 
+impl Order {
+    /// Whether the cluster is for the job of one command, and leaves with it.
+    fn is_for_a_job(&self) -> bool {
+        self.flags.iter().any(|flag| flag == "--leave-after")
+    }
+}
+
 /// Outcome of a start.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
@@ -79,6 +86,10 @@ fn start(order: &Order) -> Result<String, String> {
     let mut command = Command::new(paths::daemon());
     command.args(["--name", &order.name, "--listen", &SocketAddr::new(address, 0).to_string(), "--dir"]);
     command.arg(&folder).args(&order.flags).env(variables::KEY, &order.key);
+    if order.is_for_a_job() && std::env::var_os(paths::STATE_VARIABLE).is_none_or(|named| named.is_empty()) {
+        // Another session of its user may have another folder, and the same home.
+        command.arg("--state").arg(&folder);
+    }
     command.args(order.join.iter().flat_map(|join| ["--join", join]));
     command.args(order.slots.iter().flat_map(|slots| ["--slots".to_owned(), slots.to_string()]));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);

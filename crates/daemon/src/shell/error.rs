@@ -26,10 +26,10 @@ pub enum ShellError {
     #[error("a daemon is running at {} already", .0.display())]
     Taken(PathBuf),
     /// Another one keeps its jobs and history in the same files.
-    #[error("another daemon of this node's name has its state in {}; --state names another folder", .0.display())]
+    #[error("another daemon of this node's name has its state in {}; --state or TUTTI_STATE names another folder", .0.display())]
     StateTaken(PathBuf),
     /// Another controller writes the same logs.
-    #[error("the controller of another cluster has its logs in {}; --state names another folder", .0.display())]
+    #[error("the controller of another cluster has its logs in {}; --state or TUTTI_STATE names another folder", .0.display())]
     LogsTaken(PathBuf),
 }
 
