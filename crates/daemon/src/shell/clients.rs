@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -73,15 +73,14 @@ const PROBE: Duration = Duration::from_millis(1);
 
 /// Opens the socket; one that a dead daemon has left is replaced. Who holds the lock beside it is its owner:
 /// two daemons that are started at once do not take it from each other. `is_on_demand`: whoever has started
-/// this one looks again himself.
+/// this one looks again himself, so one that answers is not waited for, only one that begins or ends.
 pub(super) fn bind(path: &Path, is_on_demand: bool) -> Result<(UnixListener, File), ShellError> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".lock");
+    let beside = lock_beside(path);
     let lock = File::options().create(true).append(true).mode(0o600).open(&beside);
-    let lock = lock.map_err(failed(format!("open {}", Path::new(&beside).display())))?;
+    let lock = lock.map_err(failed(format!("open {}", beside.display())))?;
     let deadline = Instant::now() + DYING_MAX;
-    while is_locked(&lock, Path::new(&beside)) || is_listened_at(path) {
-        if is_on_demand || Instant::now() >= deadline {
+    while is_locked(&lock, &beside) || is_listened_at(path) {
+        if Instant::now() >= deadline || is_on_demand && is_listened_at(path) {
             return Err(ShellError::Taken(path.to_owned()));
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -95,10 +94,24 @@ pub(super) fn bind(path: &Path, is_on_demand: bool) -> Result<(UnixListener, Fil
     Ok((local, lock))
 }
 
+/// The lock of a socket.
+fn lock_beside(socket: &Path) -> PathBuf {
+    let mut beside = socket.as_os_str().to_owned();
+    beside.push(".lock");
+    beside.into()
+}
+
+/// Whether another daemon answers at a socket, or begins or ends there.
+fn is_taken(socket: &Path) -> bool {
+    let lock = || File::options().append(true).open(lock_beside(socket));
+    is_listened_at(socket)
+        || lock().is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
 /// Takes a lock of the files that outlive a boot: daemons with two sockets do not write into them together.
-/// The result is none where another one has it. Where no file can be made the daemon goes on without a lock:
-/// whoever writes there hears of it. `is_on_demand`: whoever has started this one looks again himself.
-fn lock_state(path: &Path, is_on_demand: bool) -> Option<StateLock> {
+/// The result is none where another one has it for long, or `is_over`: then it is not waited for. Where no
+/// file can be made the daemon goes on without a lock: whoever writes there hears of it.
+fn lock_state(path: &Path, is_over: impl Fn() -> bool) -> Option<StateLock> {
     let lock = match File::options().create(true).append(true).mode(0o600).open(path) {
         Ok(lock) => lock,
         Err(error) => {
@@ -111,7 +124,7 @@ fn lock_state(path: &Path, is_on_demand: bool) -> Option<StateLock> {
     };
     let deadline = Instant::now() + DYING_MAX;
     while is_locked(&lock, path) {
-        if is_on_demand || Instant::now() >= deadline {
+        if Instant::now() >= deadline || is_over() {
             return None;
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -119,7 +132,8 @@ fn lock_state(path: &Path, is_on_demand: bool) -> Option<StateLock> {
     Some(StateLock(Some(lock)))
 }
 
-/// Takes the locks of the files that outlive a boot, on the controller also that of the logs.
+/// Takes the locks of the files that outlive a boot, on the controller also that of the logs. One that was
+/// started by `mpiexec` waits for no daemon that answers: `mpiexec` looks again.
 ///
 /// # Errors
 /// When another daemon has one of them.
@@ -127,10 +141,11 @@ pub(super) fn lock_all(settings: &super::Settings) -> Result<Vec<StateLock>, She
     let (folders, is_on_demand) = (&settings.folders, settings.delays.leave_ms.is_some());
     let [state, logs] = folders.locks();
     let wanted = [Some(&state), Some(&logs).filter(|_| settings.is_controller())];
-    let take = |path: &std::path::PathBuf| {
+    let take = |path: &PathBuf| {
         let folder = path.parent().unwrap_or(path).to_owned();
-        lock_state(path, is_on_demand).ok_or_else(|| match () {
-            () if is_listened_at(&folders.socket) => ShellError::Taken(folders.socket.clone()),
+        let is_over = || is_on_demand && is_listened_at(&folders.socket);
+        lock_state(path, is_over).ok_or_else(|| match () {
+            () if is_taken(&folders.socket) => ShellError::Taken(folders.socket.clone()),
             () if *path == logs => ShellError::LogsTaken(folder),
             () => ShellError::StateTaken(folder),
         })
@@ -144,7 +159,14 @@ pub(super) struct StateLock(#[expect(dead_code, reason = "it is held, not used")
 
 /// Whether another one has the lock; else this one has it, where the file system has locks at all.
 fn is_locked(lock: &File, path: &Path) -> bool {
-    match lock.try_lock() {
+    let tried = loop {
+        match lock.try_lock() {
+            // A file system of another host may be asked for long enough.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            tried => break tried,
+        }
+    };
+    match tried {
         Ok(()) => false,
         Err(TryLockError::WouldBlock) => true,
         Err(TryLockError::Error(error)) => {
