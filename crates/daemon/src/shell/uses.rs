@@ -91,6 +91,20 @@ impl Meter {
     }
 }
 
+/// Use of a job since the last report, by ranks that have ended: its counters are gone.
+#[derive(Debug)]
+struct Ended {
+    job: JobId,
+    account: u32,
+    sent_bytes: u64,
+}
+
+impl Ended {
+    fn of((job, mut meter): (JobId, Meter)) -> Self {
+        Ended { job, account: meter.account, sent_bytes: meter.take() }
+    }
+}
+
 /// Counters of the jobs that run here.
 #[derive(Debug)]
 pub(super) struct Meters {
@@ -98,7 +112,7 @@ pub(super) struct Meters {
     is_counted: bool,
     jobs: HashMap<JobId, Meter>,
     /// Jobs that are not here any more, and are to be in one more report.
-    ended: Vec<(JobId, Meter)>,
+    ended: Vec<Ended>,
     /// Counts of the network at the last report, and when that was.
     before: Option<(Traffic, u64)>,
 }
@@ -121,6 +135,9 @@ impl Meters {
 
     /// The ranks of a job run here.
     pub(super) fn begin(&mut self, job: JobId, found: &LocalRanks) {
+        // Of a job that begins anew the last second counts too. Its cgroups may be the same: they have one
+        // counter at a time.
+        self.ended.extend(self.jobs.remove_entry(&job).map(Ended::of));
         let (groups, ranks) = (&found.groups, found.pids.len() as u32);
         let mut counters = Vec::new();
         if self.is_counted {
@@ -134,8 +151,7 @@ impl Meters {
         let messages = Messages { user: found.user, starters: found.starters.clone(), counts: None };
         let (groups, before_bytes, before_us, account) = (groups.clone(), 0, None, found.account);
         let meter = Meter { groups, counters, before_bytes, ranks, before_us, messages, account };
-        // Of a job that begins anew the last second counts too.
-        self.ended.extend(self.jobs.insert(job, meter).map(|before| (job, before)));
+        self.jobs.insert(job, meter);
     }
 
     /// Once a second, while there are jobs: what they have had since the last time, and until when the
@@ -147,10 +163,10 @@ impl Meters {
         now_ms: u64,
         memory_bytes: impl Fn(JobId) -> Option<Option<u64>>,
     ) -> Option<(NodeUse, u64)> {
-        self.ended.extend(self.jobs.extract_if(|job, _| memory_bytes(*job).is_none()));
+        self.ended.extend(self.jobs.extract_if(|job, _| memory_bytes(*job).is_none()).map(Ended::of));
         // Without others nobody pays.
-        let first = self.ended.first().map(|(_, meter)| meter.account);
-        if self.jobs.is_empty() && self.ended.iter().all(|(_, meter)| Some(meter.account) == first) {
+        let first = self.ended.first().map(|ended| ended.account);
+        if self.jobs.is_empty() && self.ended.iter().all(|ended| Some(ended.account) == first) {
             (self.before, self.ended) = (None, Vec::new());
             return None;
         }
@@ -182,8 +198,8 @@ impl Meters {
                 account: Some(meter.account),
             });
         }
-        for (job, mut meter) in self.ended.drain(..) {
-            let (sent_bytes, account) = (meter.take(), Some(meter.account));
+        for Ended { job, account, sent_bytes } in self.ended.drain(..) {
+            let account = Some(account);
             match jobs.iter_mut().find(|used| used.job == job && used.account == account) {
                 Some(used) => used.sent_bytes += sent_bytes,
                 None => jobs.push(JobUse { job, sent_bytes, account, ..JobUse::default() }),
@@ -309,12 +325,13 @@ mod tests {
         // One that begins anew under its number is one line, also while its former ranks are counted.
         meters.begin(JobId(1), &ranks(7));
         assert_eq!(meters.ended.len(), 1);
+        meters.ended[0].sent_bytes = 5;
         let mut reported = |now_ms, here: &[u64]| {
             let is_here = |job: JobId| here.contains(&job.0).then_some(None);
             let found = meters.measure(now_ms, is_here)?.0.jobs;
-            Some(found.iter().map(|used| (used.job.0, used.account)).collect::<Vec<_>>())
+            Some(found.iter().map(|used| (used.job.0, used.account, used.sent_bytes)).collect::<Vec<_>>())
         };
-        assert_eq!(reported(4000, &[1]), Some(vec![(1, Some(7))]));
+        assert_eq!(reported(4000, &[1]), Some(vec![(1, Some(7), 5)]));
         // Jobs of two users have had what the other wanted, though none is left.
         meters.begin(JobId(3), &ranks(8));
         let mut reported = |now_ms| {
