@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use tutti_client::table::aligned;
@@ -20,6 +20,8 @@ use crate::stdout;
 
 /// A service is asked for its functions for so long.
 const LOOK: Duration = Duration::from_secs(2);
+/// All of them together are asked for so long.
+const LOOKS_MAX: Duration = Duration::from_secs(8);
 /// Services of a user that are asked, and services that are asked at a time.
 const LOOKS_OF_USER: usize = 64;
 /// Services that are all asked, whoever has them.
@@ -96,7 +98,8 @@ fn listed() -> Result<(Vec<Place>, Vec<String>), String> {
 }
 
 /// Asks services for their functions, some at a time: first one of each user, then the next one of each,
-/// since whoever has thousands that do not answer would keep others' waiting.
+/// since whoever has thousands that do not answer would keep others' waiting. What is left at the end of the
+/// time is not asked.
 fn look_at_all(places: Vec<Place>) -> Vec<Row> {
     let mut counts = BTreeMap::<u32, usize>::new();
     let row = |(node, uid, name): Place| {
@@ -108,11 +111,15 @@ fn look_at_all(places: Vec<Place>) -> Vec<Row> {
     let most = if rows.len() <= LOOKS { LOOKS } else { LOOKS_OF_USER };
     let mut asked: Vec<&mut (usize, Row)> = rows.iter_mut().filter(|(number, _)| *number <= most).collect();
     asked.sort_by_key(|(number, _)| *number);
-    let rest = Mutex::new(asked.into_iter());
+    let (rest, deadline) = (Mutex::new(asked.into_iter()), Instant::now() + LOOKS_MAX);
     let work = || {
         let next = || rest.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some((_, row)) = next() {
-            row.functions = Some(look(row));
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            row.functions = Some(look(row, LOOK.min(left)));
         }
     };
     std::thread::scope(|scope| {
@@ -125,9 +132,9 @@ fn look_at_all(places: Vec<Place>) -> Vec<Row> {
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-fn look(row: &Row) -> Result<Vec<String>, i32> {
+fn look(row: &Row, at_most: Duration) -> Result<Vec<String>, i32> {
     let wanted = name::Name { uid: row.uid, name: &row.name, node: row.node.as_deref() };
-    Client::open(&wanted, LOOK).map(|client| client.signatures().to_vec())
+    Client::open(&wanted, at_most).map(|client| client.signatures().to_vec())
 }
 
 fn state(row: &Row) -> String {
