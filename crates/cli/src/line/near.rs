@@ -81,8 +81,8 @@ pub fn run(target: &str) -> ExitCode {
     }
 }
 
-/// Words about the job of a line that is given up.
-const GOES_ON: &str = "a job goes on, `tutti attach` finds it";
+/// Words about the job that was started over a line that is given up.
+const GOES_ON: &str = "; a job goes on, `tutti attach` finds it";
 
 /// A line that has begun.
 struct Begun {
@@ -92,6 +92,8 @@ struct Begun {
     received: u64,
     /// Silence after which the line is made anew.
     silent_max: Duration,
+    /// Words at its end, where it is given up.
+    last: &'static str,
 }
 
 fn begin(target: &str, local: &mut UnixStream) -> Result<Begun, String> {
@@ -99,10 +101,13 @@ fn begin(target: &str, local: &mut UnixStream) -> Result<Begun, String> {
     let gone = |_| "the command has gone".to_owned();
     let opening = at::read_line(local).map_err(gone)?;
     let opening: Opening = serde_json::from_slice(&opening).map_err(|error| error.to_string())?;
+    let last = if matches!(opening, Opening::Start(_)) { GOES_ON } else { "" };
     let hello = Hello { version: VERSION, session: None, received: 0, opening };
     let (wire, welcome) = connect(&target, &hello, None, Some(local))?;
     match welcome {
-        Welcome::Open { session, received } => Ok(Begun { target, wire, session, received, silent_max }),
+        Welcome::Open { session, received } => {
+            Ok(Begun { target, wire, session, received, silent_max, last })
+        }
         Welcome::Refused(text) => Err(text),
     }
 }
@@ -117,7 +122,7 @@ fn silence(value: Option<OsString>) -> Result<Duration, String> {
 }
 
 fn keep(begun: Begun, local: UnixStream) -> Result<(), String> {
-    let Begun { target, wire, session, received, silent_max } = begun;
+    let Begun { target, wire, session, received, silent_max, last } = begun;
     // For the first words of a new line, where nobody types a password.
     let welcome_max = silent_max + silent_max / 3;
     let lost = |error: &dyn std::fmt::Display| format!("the line to {}: {error}", target.host);
@@ -143,12 +148,12 @@ fn keep(begun: Begun, local: UnixStream) -> Result<(), String> {
             // The command has gone: from then on its last words are tried for a while.
             if end.is_left() && left.get_or_insert_with(Instant::now).elapsed() >= silent_max {
                 let seconds = silent_max.as_secs();
-                let text = format!("no way for {seconds} s after its command had gone; {GOES_ON}");
+                let text = format!("no way for {seconds} s after its command had gone{last}");
                 return Err(lost(&text));
             }
             if cut.elapsed() >= GIVE_UP {
                 let seconds = GIVE_UP.as_secs();
-                return Err(lost(&format!("no way for {seconds} s; {GOES_ON}")));
+                return Err(lost(&format!("no way for {seconds} s{last}")));
             }
             std::thread::sleep(between);
             between = (between * 2).min(AGAIN.1);
