@@ -1,6 +1,7 @@
 //! All services of a node, as the kernel lists abstract sockets: everybody may see their names.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 
 use tutti_shm::published::{is_name, service_socket_name};
 
@@ -42,10 +43,15 @@ pub fn of(text: &str) -> Vec<Listed> {
 /// does not say whose a socket is, all names count.
 ///
 /// # Errors
-/// When the kernel lists no sockets.
+/// When the kernel lists no sockets, or not all of them.
 pub fn here() -> std::io::Result<Vec<Listed>> {
-    if let Ok(listeners) = tutti_os::abstract_listeners() {
-        return Ok(of_users(&listeners));
+    match tutti_os::abstract_listeners() {
+        Ok(listeners) => return Ok(of_users(&listeners)),
+        // It knows, and cannot say it now: names alone would be no answer.
+        Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::OutOfMemory) => {
+            return Err(error);
+        }
+        Err(_) => {}
     }
     // Names of other sockets need not be UTF-8.
     std::fs::read("/proc/net/unix").map(|bytes| of(&String::from_utf8_lossy(&bytes)))

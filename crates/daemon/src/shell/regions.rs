@@ -152,10 +152,12 @@ pub(super) fn reach_for(
     });
 }
 
-/// Lists this node's services for a question of a node's.
+/// Lists this node's services for a question of a node's. Where the kernel cannot list them now there is no
+/// answer: the question comes again.
 pub(super) fn list_services(from: NodeId, id: u64, tell: impl Fn(RegionEvent) + Send + 'static) {
     tokio::task::spawn_blocking(move || {
-        let listed = listing::fair(listing::here().unwrap_or_default(), SERVICES_MAX);
+        let Ok(here) = listing::here() else { return };
+        let listed = listing::fair(here, SERVICES_MAX);
         let services = listed.into_iter().map(|one| (one.uid, one.name)).collect();
         tell(RegionEvent::Listed(from, id, services));
     });
