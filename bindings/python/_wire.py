@@ -65,7 +65,8 @@ def places() -> Tuple[List[str], bool]:
     """Sockets of the daemon that is meant here, the first that answers; whether the user has named it."""
     named = os.environ.get("TUTTI_DAEMON")
     if named:
-        return [os.path.join(named, _SOCKET) if os.path.isdir(named) else named], True
+        is_folder = named != "none" and os.path.isdir(named)
+        return [os.path.join(named, _SOCKET) if is_folder else named], True
     uid = os.geteuid()
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = os.environ.get("TUTTI_DIR")

@@ -184,7 +184,8 @@ pub fn left_allocations(own: &Path) -> Vec<PathBuf> {
 /// enough), that of the allocation, the user's own, else root's.
 pub fn socket() -> PathBuf {
     if let Some(named) = path_of(SOCKET_VARIABLE) {
-        return if named.is_dir() { named.join(SOCKET) } else { named };
+        let is_folder = named.as_os_str() != NO_DAEMON && named.is_dir();
+        return if is_folder { named.join(SOCKET) } else { named };
     }
     if let Some(of_allocation) =
         of_allocation().map(|folder| folder.join(SOCKET)).filter(|it| is_answered(it))

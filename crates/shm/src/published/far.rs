@@ -359,9 +359,10 @@ pub fn sockets() -> Vec<PathBuf> {
     candidates().into_iter().map(|candidate| candidate.socket).collect()
 }
 
-/// The socket that `TUTTI_DAEMON` names: also by its folder, as in `tutti_protocol::paths`.
+/// The socket that `TUTTI_DAEMON` names: also by its folder, as in `tutti_protocol::paths`; `none` is no
+/// folder.
 fn of_daemon(named: PathBuf) -> PathBuf {
-    if named.is_dir() { named.join("tuttid.sock") } else { named }
+    if named.as_os_str() != "none" && named.is_dir() { named.join("tuttid.sock") } else { named }
 }
 
 fn candidates() -> Vec<Candidate> {
@@ -534,5 +535,6 @@ mod tests {
         assert_eq!(of_daemon(scratch.path().into()), scratch.path().join("tuttid.sock"));
         let socket = scratch.path().join("other.sock");
         assert_eq!(of_daemon(socket.clone()), socket);
+        assert_eq!(of_daemon("none".into()), Path::new("none"));
     }
 }
