@@ -3,12 +3,15 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, fchown, open, openat, readlinkat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Uid, fchown, fstatfs, open, openat, readlinkat, renameat,
+    unlinkat,
+};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use tutti_os::random::fill_random;
@@ -36,6 +39,11 @@ impl Target {
     fn of(path: &Path) -> io::Result<Self> {
         let mut at = path.to_owned();
         for _ in 0..LINKS_MAX {
+            // A folder is meant, if there is one.
+            if ends_as_folder(&at) {
+                drop(enter(&at)?);
+                return Err(Errno::ISDIR.into());
+            }
             if is_guarded() {
                 drop(open_folder(&at)?);
             }
@@ -44,10 +52,10 @@ impl Target {
                 Ok(found) if !found.is_file() => return Ok(Target::Stream(at)),
                 _ => return Ok(Target::File(at)),
             }
-            let folder = folder_of(&at);
+            let (opened, folder) = (open_folder(&at), folder_of(&at));
             let (Ok(folder), Ok(next)) = (folder.canonicalize(), at.read_link()) else { break };
             // A link to an open file, which may have no name.
-            if folder.starts_with("/proc") {
+            if opened.is_ok_and(is_proc) {
                 let own = descriptor(&folder, at.file_name());
                 return Ok(own.map_or(Target::Stream(at), Target::Descriptor));
             }
@@ -70,7 +78,8 @@ fn check_link(path: &Path, link: &Metadata) -> io::Result<()> {
     if link.uid() == 0 || !is_guarded() {
         return Ok(());
     }
-    let text = format!("{} is a link that user {} has made", path.display(), link.uid());
+    let (link, user) = (path.display(), link.uid());
+    let text = format!("{link} is a link that user {user} has made: name the file itself");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
@@ -78,30 +87,60 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."))
 }
 
-/// The folder of a path. Root goes from folder to folder: whoever changes a name meanwhile leads it nowhere.
+/// Whether the path can be a folder's alone, as the kernel reads it.
+fn ends_as_folder(path: &Path) -> bool {
+    let path = path.as_os_str().as_bytes();
+    path.ends_with(b"/") || path.ends_with(b"/.")
+}
+
+/// Whether a file is the kernel's: links there lead where no text says.
+fn is_proc(file: impl AsFd) -> bool {
+    fstatfs(file).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC)
+}
+
+/// The folder of a path.
 fn open_folder(path: &Path) -> io::Result<File> {
+    enter(folder_of(path))
+}
+
+/// A folder. Root goes from folder to folder: whoever changes a name meanwhile leads it nowhere.
+fn enter(path: &Path) -> io::Result<File> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let of_folder = flags | OFlags::DIRECTORY;
     if !is_guarded() {
-        return Ok(open(folder_of(path), flags | OFlags::DIRECTORY, Mode::empty())?.into());
+        return Ok(open(path, of_folder, Mode::empty())?.into());
     }
     let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect();
-    let mut rest: Vec<OsString> = parts(folder_of(path));
-    let (mut folder, mut shown, mut links) = (open(".", flags, Mode::empty())?, PathBuf::new(), 0);
+    let mut rest: Vec<OsString> = parts(path);
+    let begin = if path.is_absolute() { "/" } else { "." };
+    let (mut folder, mut shown, mut links) = (open(begin, flags, Mode::empty())?, PathBuf::new(), 0);
     while let Some(part) = rest.pop() {
         shown.push(&part);
-        // The path begins, or begins anew, at the root, which is no link.
-        let next = File::from(openat(&folder, &part, flags | OFlags::NOFOLLOW, Mode::empty())?);
-        let found = next.metadata()?;
+        // By this a folder is mounted that is mounted when it is wanted. The path begins, or begins anew, at
+        // the root, which is no link.
+        match openat(&folder, &part, of_folder | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(next) => {
+                folder = next;
+                continue;
+            }
+            Err(Errno::NOTDIR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let link = File::from(openat(&folder, &part, flags | OFlags::NOFOLLOW, Mode::empty())?);
+        let found = link.metadata()?;
         if !found.is_symlink() {
-            folder = next.into();
-            continue;
+            return Err(Errno::NOTDIR.into());
         }
         check_link(&shown, &found)?;
         links += 1;
         if links > LINKS_MAX {
             return Err(Errno::LOOP.into());
         }
-        let to = readlinkat(&next, "", Vec::new())?;
+        if is_proc(&link) {
+            folder = openat(&folder, &part, of_folder, Mode::empty())?;
+            continue;
+        }
+        let to = readlinkat(&link, "", Vec::new())?;
         shown.pop();
         let to: Vec<OsString> = parts(Path::new(OsStr::from_bytes(to.as_bytes())));
         rest.extend(to);
@@ -116,13 +155,19 @@ fn name_of(path: &Path) -> io::Result<&OsStr> {
 /// Opens what is no file, for writing at its end. Root writes into no pipe of a user, who need not read.
 fn open_stream(path: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOCTTY | OFlags::CLOEXEC;
-    if !is_guarded() || path.starts_with("/proc") {
+    if !is_guarded() {
         return Ok(open(path, flags, Mode::empty())?.into());
     }
     // Nothing is opened yet, whatever it is.
+    let (folder, name) = (open_folder(path)?, name_of(path)?);
     let found = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let found = File::from(openat(open_folder(path)?, name_of(path)?, found, Mode::empty())?);
+    let found = File::from(openat(&folder, name, found, Mode::empty())?);
     let facts = found.metadata()?;
+    // A program of root's has it open.
+    if facts.is_symlink() && is_proc(&found) {
+        check_link(path, &facts)?;
+        return Ok(openat(&folder, name, flags, Mode::empty())?.into());
+    }
     if facts.uid() != 0 && !facts.is_dir() && !facts.file_type().is_char_device() {
         let text = format!("it is user {}'s, and no file", facts.uid());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
@@ -170,9 +215,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
 /// The file of this name; none: there is none. One that may not be written may not be replaced either, and
 /// some links the kernel does not follow.
 fn old_file(path: &Path, folder: &File, name: &OsStr) -> io::Result<Option<Metadata>> {
-    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = match is_guarded() {
-        true => openat(folder, name, flags | OFlags::NOFOLLOW, Mode::empty()),
+        // It may have become a pipe meanwhile.
+        true => openat(folder, name, flags | OFlags::NOFOLLOW | OFlags::NONBLOCK, Mode::empty()),
         false => open(path, flags, Mode::empty()),
     };
     match opened {
@@ -291,7 +337,7 @@ mod tests {
             return tutti_testkit::skip(tutti_testkit::Need::Root, "only root gives links away");
         }
         let error = write(&link, b"text").unwrap_err();
-        assert!(error.ends_with("link is a link that user 65534 has made"), "{error}");
+        assert!(error.contains("link is a link that user 65534 has made: name the file"), "{error}");
         assert!(!is_stream(&link) && !is_descriptor(&link) && !file.exists());
         // Neither by a folder that is such a link, nor into a pipe that he need not read.
         let (folders, user) = (folder.0.join("folders"), Some(Uid::from_raw(65_534)));
@@ -306,14 +352,18 @@ mod tests {
         give(&folders);
         for path in ["folders/file", "own", "folders/../none"] {
             let error = write(&folder.0.join(path), b"text").unwrap_err();
-            assert!(error.ends_with("folders is a link that user 65534 has made"), "{error}");
+            assert!(error.contains("folders is a link that user 65534 has made"), "{error}");
         }
         assert!(!file.exists());
         let pipe = folder.0.join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         give(&pipe);
-        let error = write(&pipe, b"text").unwrap_err();
-        assert!(error.ends_with("pipe: it is user 65534's, and no file"), "{error}");
+        // The way through /proc makes it none of the kernel's.
+        let around = Path::new("/proc/..").join(pipe.strip_prefix("/").unwrap());
+        for pipe in [&pipe, &around] {
+            let error = write(pipe, b"text").unwrap_err();
+            assert!(error.ends_with("pipe: it is user 65534's, and no file"), "{error}");
+        }
         // The user's file itself is written to, and stays the user's.
         std::fs::write(&file, "old").unwrap();
         std::os::unix::fs::chown(&file, Some(65_534), None).unwrap();
@@ -361,6 +411,35 @@ mod tests {
             write(&named, b"TEXT").unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
             assert_eq!(file.stream_position().unwrap() as usize, expected.find("TEXT").unwrap() + 4);
+        }
+        assert_eq!(folder.names(), ["file"]);
+    }
+
+    #[test]
+    fn output_file_whose_path_ends_as_a_folders_is_not_written() {
+        let folder = Folder::new("slash");
+        std::fs::write(folder.0.join("file"), "old").unwrap();
+        std::os::unix::fs::symlink("file/", folder.0.join("link")).unwrap();
+        for name in ["file/", "file/.", "link", "file/none"] {
+            let error = write(&folder.0.join(name), b"new").unwrap_err();
+            assert!(error.contains(": Not a directory"), "{error}");
+        }
+        let error = write(&folder.0.join("none/"), b"new").unwrap_err();
+        assert!(error.contains(": No such file or directory"), "{error}");
+        let error = write(&folder.0.join(""), b"new").unwrap_err();
+        assert!(error.contains(": Is a directory"), "{error}");
+        assert_eq!(folder.names(), ["file", "link"]);
+        assert_eq!(std::fs::read(folder.0.join("file")).unwrap(), b"old");
+    }
+
+    #[test]
+    fn output_file_in_an_open_folder_is_written() {
+        let folder = Folder::new("open");
+        let opened = File::open(&folder.0).unwrap();
+        let path = format!("/proc/self/fd/{}/file", opened.as_raw_fd());
+        for text in ["new", "newer"] {
+            write(Path::new(&path), text.as_bytes()).unwrap();
+            assert_eq!(std::fs::read_to_string(folder.0.join("file")).unwrap(), text);
         }
         assert_eq!(folder.names(), ["file"]);
     }
