@@ -520,6 +520,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn socket_is_taken_by_who_holds_its_lock_or_listens() {
+        let scratch = tutti_testkit::Scratch::new("taken");
+        let socket = scratch.path().join("tuttid.sock");
+        assert!(!is_taken(&socket));
+        let lock = File::options().create(true).append(true).open(lock_beside(&socket)).expect("a file");
+        assert!(!is_taken(&socket), "nobody holds it");
+        lock.try_lock().expect("nobody else has it");
+        assert!(is_taken(&socket), "one that begins, or ends");
+        assert!(lock_state(&lock_beside(&socket), || true).is_none(), "one that answers is not awaited");
+        drop(lock);
+        assert!(!is_taken(&socket) && lock_state(&lock_beside(&socket), || true).is_some());
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        assert!(is_taken(&socket));
+    }
+
+    #[test]
     fn words_of_a_request_are_counted_outside_of_texts() {
         for (json, words) in [
             ("7", 1),
