@@ -327,6 +327,17 @@ fn start_rules_keep_a_job_waiting() {
     refused(&["--signal", "USR1@10", "-n", "1", "true"], "--time LIMIT");
 }
 
+/// No other job ends meanwhile, and no node comes.
+#[test]
+fn job_starts_at_its_time_to_begin_on_an_idle_cluster() {
+    let cluster = Cluster::up("batch-begin", 1, &[]);
+    cluster.tutti(&["submit", "-o", "none", "--begin", "+2s", "-n", "1", "true"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "1"]).code(), 0);
+    cluster.tutti(&["submit", "-o", "none", "--begin", "+1d", "-n", "1", "true"]).expect_success();
+    cluster.tutti(&["change", "2", "--begin", "+2s"]).expect_success();
+    assert_eq!(cluster.tutti(&["wait", "2"]).code(), 0);
+}
+
 /// The signal comes once, to all ranks, also under the next controller, and the job goes on.
 #[test]
 fn signal_comes_before_the_time_limit() {

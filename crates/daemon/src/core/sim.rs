@@ -15,6 +15,7 @@
 //! | `scheduling` | the controller's scheduler in place of its switch thread |
 //! | `users` | front ends, and what they must see |
 //! | `batch` | the tests of time limits and of jobs that wait for others |
+//! | `starts` | the tests that jobs start at their time, and begin anew whatever fails meanwhile |
 //! | `numbers` | the test that numbers of nodes outlive the controller |
 //! | `recorded` | the tests that readers of messages and journals take whatever is nearly one |
 //! | `reports` | the tests that what starters say and what is kept of them may be nearly right |
@@ -34,6 +35,7 @@ mod reservations;
 mod room;
 mod scheduling;
 mod starter;
+mod starts;
 mod users;
 mod watch;
 mod world;

@@ -13,7 +13,6 @@ use tutti_snapshot::DeadlockNotice;
 use super::allocation;
 use super::answers::Requester;
 use super::waits::Waits;
-use crate::core::clocks::Clocks;
 use crate::gang::ServedJob;
 use crate::members::{Members, NodeId};
 use crate::message::output::{OutputPlan, OutputState};
@@ -420,15 +419,14 @@ impl JobRecord {
         self.adopted_until_ms.take_if(|until_ms| now_ms >= *until_ms).is_some()
     }
 
-    /// Whether it is to be judged since time has passed; it was judged last at `since_ms` of the wall clock.
-    pub(super) fn is_due(&self, now_ms: u64, since_ms: u64, Clocks { wall_ms, boot_ms }: Clocks) -> bool {
+    /// Whether it is to be judged since time has passed.
+    pub(super) fn is_due(&self, now_ms: u64, boot_ms: u64) -> bool {
         self.reports.is_due(now_ms)
             || self.taking.is_some()
             || self.stuck.is_due(now_ms)
             || self.is_past_limit(boot_ms)
             || self.is_term_due(boot_ms)
             || self.is_warning_due(boot_ms)
-            || self.is_begin_due(since_ms, wall_ms)
     }
 
     /// Use of its processes, when it is over and that is known.

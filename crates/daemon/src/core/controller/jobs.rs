@@ -352,10 +352,11 @@ impl Jobs {
         for node in absent {
             self.lose_node(node, &members.name(node));
         }
+        // The scheduler is asked for those whose time to begin has come.
+        self.retries |= self.records.values().any(|job| job.is_begin_due(since_ms, wall_ms));
         let mut ids = std::mem::take(&mut self.pending);
-        ids.extend(
-            self.records.iter().filter(|(_, job)| job.is_due(now_ms, since_ms, now)).map(|(id, _)| *id),
-        );
+        let due = self.records.iter().filter(|(_, job)| job.is_due(now_ms, now.boot_ms));
+        ids.extend(due.map(|(id, _)| *id));
         ids
     }
 }

@@ -56,7 +56,7 @@ fn cluster_sim_submission_is_one_job_though_numbers_were_free() {
 }
 
 /// Ends the run if it takes too long.
-fn await_that(world: &mut World, seed: u64, what: &str, is_so: impl Fn(&World) -> bool) {
+pub(super) fn await_that(world: &mut World, seed: u64, what: &str, is_so: impl Fn(&World) -> bool) {
     let end_ms = world.now_ms + 200_000;
     while !is_so(world) {
         assert!(world.now_ms < end_ms, "TUTTI_SIM_SEED={seed}: {what}: {}", world.clients_text());
