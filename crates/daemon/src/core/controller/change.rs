@@ -5,6 +5,8 @@
 //! runs   --> its order has it ([`Amended`]), which a new controller learns from the nodes
 //! ```
 //!
+//! A job whose time to begin is put off is taken back from the scheduler ([`Waits::withdraw`]).
+//!
 //! A user changes a job within the limits of the configuration, as if it were submitted with the new values.
 //! What is asked for an array is done to all its tasks that are not over.
 
@@ -13,6 +15,7 @@ use tutti_sched::WEIGHT_MAX;
 use super::answers::Asker;
 use super::filings::Filing;
 use super::job::JobRecord;
+use super::waits::Waits;
 use super::{Controller, log};
 use crate::core::action::Action;
 use crate::core::context::Context;
@@ -88,6 +91,10 @@ impl Controller {
     fn carry_out(&mut self, cx: Context<'_>, relay: &mut Relay, id: JobId, change: &Change) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.change(change, cx.local.clocks());
+        let is_put_off = change.begin_ms.is_some_and(|begin_ms| begin_ms > cx.local.wall_ms);
+        if is_put_off && job.queued.as_mut().is_some_and(Waits::withdraw) {
+            cx.out.act(Action::Gang(Command::Withdraw(id)));
+        }
         if change.time_ms.is_some() && job.queued.is_some() {
             cx.out.act(Action::Gang(Command::Lasts(id, job.lasts_ns())));
         }

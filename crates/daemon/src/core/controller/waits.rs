@@ -3,7 +3,7 @@
 //! ```text
 //! new, or found again --no condition is left--> submit --Placed--> it has its nodes
 //!        ^                                        |
-//!        '---- withdraw: held, or another reservation; what the scheduler says counts after handle_withdrawn
+//!        '---- withdraw: held, put off, or another reservation; its words count after handle_withdrawn
 //! ```
 //!
 //! Used by the controller's queue and by [`super::job`]. The scheduler is asked for a job by

@@ -4,7 +4,7 @@
 use super::batch::await_that;
 use super::seeds;
 use super::world::World;
-use crate::message::{Batch, JobId};
+use crate::message::{Batch, Change, Control, Host, JobId, Request, Terms};
 
 /// No other job ends meanwhile, and no node comes.
 #[test]
@@ -22,6 +22,53 @@ fn cluster_sim_job_starts_at_its_time_to_begin() {
         await_that(&mut world, seed, "it starts", |world| world.has_started(JobId(1)));
         let took_ms = world.now_ms - asked_ms;
         assert!((5_000..7_000).contains(&took_ms), "TUTTI_SIM_SEED={seed}: {took_ms} ms");
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+}
+
+/// A job that has node 1 to itself; gives its user's program.
+fn submit_alone(world: &mut World, batch: Batch) -> usize {
+    let mut submit = world.submit();
+    submit.job.programs[0].ranks = 1;
+    submit.nodes = Some(1);
+    submit.hosts = vec![Host { name: "node1".into(), ranks: None }];
+    (submit.terms, submit.batch) = (Terms { exclusive: true, ..Terms::default() }, batch);
+    world.user_requests(2, Request::Submit(Box::new(submit)))
+}
+
+/// Job 1 has node 1, and job 2, of these terms, has been waiting for it in the scheduler.
+fn two_for_one_node(seed: u64, batch: Batch) -> World {
+    let mut world = World::new(seed, 3, 2);
+    world.run_until(5_000);
+    world.let_nothing_else_fail();
+    world.let_jobs_hang(1..2);
+    world.let_jobs_end_well(2..3);
+    let first = submit_alone(&mut world, Batch::default());
+    await_that(&mut world, seed, "it is submitted", |world| world.job_of(first).is_some());
+    await_that(&mut world, seed, "it starts", |world| world.has_started(JobId(1)));
+    let second = submit_alone(&mut world, batch);
+    await_that(&mut world, seed, "it is submitted", |world| world.job_of(second).is_some());
+    world.run_until(world.now_ms + 500);
+    world
+}
+
+/// The scheduler has been asked for the job, and finds nodes for it before that time.
+#[test]
+fn cluster_sim_job_that_is_put_off_starts_at_its_new_time() {
+    for seed in seeds(20) {
+        let mut world = two_for_one_node(seed, Batch::default());
+        let (begin_ms, asked_ms) = (Some(world.clock(0) + 10_000), world.now_ms);
+        let change = Change { begin_ms, ..Change::default() };
+        let changed = world.user_requests(2, Request::Change(JobId(2), change));
+        await_that(&mut world, seed, "it is put off", |world| world.is_answered(changed));
+        assert_eq!(world.refusal(changed), None, "TUTTI_SIM_SEED={seed}");
+        let kill = world.user_requests(2, Request::Control(JobId(1), Control::Kill));
+        await_that(&mut world, seed, "the first is killed", |world| world.is_answered(kill));
+        await_that(&mut world, seed, "the second starts", |world| world.has_started(JobId(2)));
+        let took_ms = world.now_ms - asked_ms;
+        assert!((10_000..12_000).contains(&took_ms), "TUTTI_SIM_SEED={seed}: {took_ms} ms");
         world.make_peace();
         await_that(&mut world, seed, "all is quiet", World::is_quiet);
         world.check_end();
