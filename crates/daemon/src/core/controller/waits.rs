@@ -69,6 +69,11 @@ impl Waits {
         self.why = None;
     }
 
+    /// Lasts for so long at most; none: for ever. The scheduler may be asked once more with this.
+    pub(super) fn set_lasts(&mut self, lasts_ns: Option<u64>) {
+        self.demand.set_lasts(lasts_ns);
+    }
+
     /// Until when the scheduler is not asked for it, since nodes may know better.
     pub(super) fn held_until_ms(&self) -> Option<u64> {
         self.held_until_ms

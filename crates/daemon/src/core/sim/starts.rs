@@ -4,6 +4,10 @@
 use super::batch::await_that;
 use super::seeds;
 use super::world::World;
+use crate::core::action::Action;
+use crate::core::event::Event;
+use crate::gang::{Command, SwitchEvent};
+use crate::members::NodeId;
 use crate::message::{Batch, Change, Control, Host, JobId, Request, Terms};
 
 /// No other job ends meanwhile, and no node comes.
@@ -73,4 +77,22 @@ fn cluster_sim_job_that_is_put_off_starts_at_its_new_time() {
         await_that(&mut world, seed, "all is quiet", World::is_quiet);
         world.check_end();
     }
+}
+
+/// A node that was chosen is lost before the controller hears of the choice.
+#[test]
+fn changed_time_limit_holds_when_the_scheduler_is_asked_once_more() {
+    let mut world = two_for_one_node(1, Batch { time_ms: Some(60_000), ..Batch::default() });
+    let change = Change { time_ms: Some(7_200_000), ..Change::default() };
+    let changed = world.user_requests(2, Request::Change(JobId(2), change));
+    await_that(&mut world, 1, "it is changed", |world| world.is_answered(changed));
+    let (mut core, _, clocks) = world.take_core(0).expect("it lives");
+    core.handle(clocks, Event::Gang(SwitchEvent::Placed(JobId(2), vec![(NodeId(9), 1)])));
+    let asked = std::iter::from_fn(|| core.poll_action()).find_map(|action| match action {
+        Action::Gang(Command::Submit(job, demand, _)) => Some((job, demand.lasts_ns())),
+        _ => None,
+    });
+    let (job, lasts_ns) = asked.expect("the scheduler is asked once more");
+    assert_eq!(job, JobId(2));
+    assert!(lasts_ns.is_some_and(|ns| ns >= 7_200_000 * 1_000_000), "{lasts_ns:?}");
 }

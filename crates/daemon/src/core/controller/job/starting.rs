@@ -143,8 +143,10 @@ impl JobRecord {
         let had_limit = self.launch.batch.limit().is_some();
         self.order.amended_mut().add(change);
         self.apply_amended();
+        let lasts_ns = self.lasts_ns();
         if let Some(queued) = &mut self.queued {
             queued.set_weight(self.launch.terms.weight);
+            queued.set_lasts(lasts_ns);
         }
         if let Some(started_ms) = self.started_ms.filter(|_| !had_limit && change.time_ms.is_some()) {
             // It was not counted before: as if it had run all the time.
