@@ -106,5 +106,9 @@ impl Controller {
         }
         self.publish(relay, id);
         self.jobs.pending.insert(id);
+        if change.name.is_some() {
+            // Others may have waited for the last job of that name.
+            self.retry_waiting();
+        }
     }
 }

@@ -96,3 +96,34 @@ fn changed_time_limit_holds_when_the_scheduler_is_asked_once_more() {
     assert_eq!(job, JobId(2));
     assert!(lasts_ns.is_some_and(|ns| ns >= 7_200_000 * 1_000_000), "{lasts_ns:?}");
 }
+
+/// A job of the name `one` that is to start behind others of its name, or not.
+fn named(behind_same_name: bool) -> Batch {
+    let mut batch = Batch { name: "one".into(), ..Batch::default() };
+    batch.rules_mut().behind_same_name = behind_same_name;
+    batch
+}
+
+#[test]
+fn cluster_sim_job_behind_one_that_is_renamed_starts() {
+    for seed in seeds(10) {
+        let mut world = World::new(seed, 3, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_hang(1..2);
+        world.let_jobs_end_well(2..3);
+        for batch in [named(false), named(true)] {
+            let submitted = world.submit_on(1, &[1], batch);
+            await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        }
+        world.run_until(world.now_ms + 5_000);
+        assert!(!world.has_started(JobId(2)), "TUTTI_SIM_SEED={seed}");
+        let change = Change { name: Some("other".into()), ..Change::default() };
+        world.user_requests(2, Request::Change(JobId(1), change));
+        await_that(&mut world, seed, "the second starts", |world| world.has_started(JobId(2)));
+        assert!(world.parts_alive(1).contains(&JobId(1)), "TUTTI_SIM_SEED={seed}: the first hangs");
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+}
