@@ -47,12 +47,13 @@ pub(super) fn rule_text(jobs: &Jobs, local: &LocalNode, id: JobId) -> Option<(Wa
     if rules.begin_ms.is_some_and(|begin_ms| local.wall_ms < begin_ms) {
         return Some((WaitKind::Begin, "until its time to begin (--begin)".into()));
     }
-    let other = namesake(jobs, id, job).filter(|_| rules.behind_same_name)?;
+    let other = rules.behind_same_name.then(|| namesake(jobs, id, job)).flatten()?;
     let text = format!("until job {other}, which has the same name, is over (--after-same-name)");
     Some((WaitKind::Dependency, text))
 }
 
-/// An earlier job of the same user and name that is not over. The other tasks of its array do not count.
+/// An earlier job of the same user and name that is not over. The other tasks of its array do not count. A
+/// job that begins anew is as early as the first whose place it takes: others may wait for it.
 fn namesake(jobs: &Jobs, id: JobId, job: &JobRecord) -> Option<JobId> {
     let (user, name, array) = (job.launch.user.uid, &job.launch.batch.name, job.array_id());
     let is_of_array = |other: JobId, record: &JobRecord| {
@@ -61,7 +62,13 @@ fn namesake(jobs: &Jobs, id: JobId, job: &JobRecord) -> Option<JobId> {
     let is_one = |(other, record): &(&JobId, &JobRecord)| {
         let launch = &record.launch;
         let is_same = launch.user.uid == user && launch.batch.name == *name && launch.steps.owner.is_none();
-        !record.is_over() && is_same && !is_of_array(**other, record)
+        let is_earlier = place(**other, record) < place(id, job);
+        is_earlier && is_same && !record.is_over() && !is_of_array(**other, record)
     };
-    jobs.records.range(..id).find(is_one).map(|(other, _)| *other)
+    jobs.records.iter().find(is_one).map(|(other, _)| *other)
+}
+
+/// Place of a job in the order of all: the number of the first whose place it takes, and its own.
+fn place(id: JobId, job: &JobRecord) -> (JobId, JobId) {
+    (job.launch.batch.restart().map_or(id, |restart| restart.first), id)
 }

@@ -8,7 +8,7 @@ use crate::core::action::Action;
 use crate::core::event::Event;
 use crate::gang::{Command, SwitchEvent};
 use crate::members::NodeId;
-use crate::message::{Batch, Change, Control, Host, JobId, Request, Terms};
+use crate::message::{After, Batch, Change, Control, Host, JobId, Request, Terms};
 
 /// No other job ends meanwhile, and no node comes.
 #[test]
@@ -122,6 +122,35 @@ fn cluster_sim_job_behind_one_that_is_renamed_starts() {
         world.user_requests(2, Request::Change(JobId(1), change));
         await_that(&mut world, seed, "the second starts", |world| world.has_started(JobId(2)));
         assert!(world.parts_alive(1).contains(&JobId(1)), "TUTTI_SIM_SEED={seed}: the first hangs");
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+}
+
+/// Terms of a job that is to start when job 1 is over.
+fn behind_first() -> Batch {
+    Batch { after: vec![After { job: JobId(1), ok: false, not_ok: false }], ..Batch::default() }
+}
+
+/// The job that begins anew and the one behind it have one name, and do not wait for each other.
+#[test]
+fn cluster_sim_requeued_job_of_a_name_starts_before_those_behind_it() {
+    for seed in seeds(10) {
+        let mut world = World::new(seed, 3, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_hang(1..2);
+        world.let_jobs_end_well(2..4);
+        for batch in [named(true), Batch { name: "one".into(), ..behind_first() }] {
+            let submitted = world.submit_on(1, &[1], batch);
+            await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        }
+        await_that(&mut world, seed, "the first starts", |world| world.has_started(JobId(1)));
+        let requeue = world.user_requests(2, Request::Control(JobId(1), Control::Requeue));
+        await_that(&mut world, seed, "it is requeued", |world| world.job_of(requeue).is_some());
+        await_that(&mut world, seed, "it begins anew", |world| world.has_started(JobId(3)));
+        await_that(&mut world, seed, "the next one starts", |world| world.has_started(JobId(2)));
         world.make_peace();
         await_that(&mut world, seed, "all is quiet", World::is_quiet);
         world.check_end();
