@@ -10,6 +10,8 @@ use super::job::JobRecord;
 use super::jobs::Jobs;
 use super::{Controller, mails};
 use crate::core::context::Context;
+use crate::core::outbox::Outbox;
+use crate::core::relay::Relay;
 use crate::members::NodeId;
 use crate::message::{Answer, JobId, Launch, User};
 
@@ -79,22 +81,41 @@ impl Controller {
         let demand = demand.awaiting_lost();
         self.log_submission(cx, new, &launch);
         self.queue(cx, new, launch, demand, Filing::Again(id, requester));
-        for dependent in self.jobs.wait_for_other(id, new) {
-            self.file(cx.out, dependent, Filing::Noted);
-        }
+        self.move_dependents(cx.out, id, new);
         // Who waits for the end of the old one waits for that of the new one.
         let waiters = self.jobs.get_mut(id).map(|job| job.take_waiters()).unwrap_or_default();
         self.jobs.get_mut(new).into_iter().for_each(|job| job.set_waiters(waiters.clone()));
     }
 
-    /// The file of a job is there that takes the place of another one.
+    /// Jobs that wait for one job wait for another one from now on, also in their files.
+    fn move_dependents(&mut self, out: &Outbox, from: JobId, to: JobId) {
+        for dependent in self.jobs.wait_for_other(from, to) {
+            self.file(out, dependent, Filing::Noted);
+        }
+    }
+
+    /// The file of a job is there that takes the place of another one, or cannot be: then those that wait for
+    /// it, and those that ask for its end, wait for the other one again.
     pub(super) fn handle_again_filed(
         &mut self,
         cx: Context<'_>,
+        relay: &Relay,
         (old, new): (JobId, JobId),
         filed: &Result<(), String>,
     ) -> Answer {
+        let waiters = self.jobs.get_mut(new).map(JobRecord::take_waiters).unwrap_or_default();
         let answer = self.begin_filed(cx, new, filed);
+        let kept = if self.jobs.get(new).is_some() { new } else { old };
+        if let Some(job) = self.jobs.get_mut(kept) {
+            waiters.into_iter().for_each(|requester| job.add_waiter(requester));
+        }
+        if kept == old {
+            self.move_dependents(cx.out, new, old);
+            if self.jobs.get(old).is_none_or(JobRecord::is_done) {
+                self.answer_waiters(cx, relay, old);
+                self.release_dependents(cx.out, old);
+            }
+        }
         if filed.is_ok()
             && let Some(job) = self.jobs.get_mut(old)
         {

@@ -156,3 +156,36 @@ fn cluster_sim_requeued_job_of_a_name_starts_before_those_behind_it() {
         world.check_end();
     }
 }
+
+/// The disk does not take the file of the job that is to take the place of one that runs on: what waited for
+/// that one waits for it still.
+#[test]
+fn cluster_sim_requeue_that_cannot_be_filed_leaves_all_as_it_was() {
+    for seed in seeds(10) {
+        let mut world = World::new(seed, 3, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_hang(1..2);
+        world.let_jobs_end_well(2..4);
+        for batch in [Batch::default(), behind_first()] {
+            let submitted = world.submit_on(1, &[1], batch);
+            await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        }
+        await_that(&mut world, seed, "the first starts", |world| world.has_started(JobId(1)));
+        let waits = world.user_requests(2, Request::Wait(JobId(1)));
+        world.run_until(world.now_ms + 500);
+        world.refused_files.insert(JobId(3));
+        let requeue = world.user_requests(2, Request::Control(JobId(1), Control::Requeue));
+        await_that(&mut world, seed, "the requeue is answered", |world| world.is_answered(requeue));
+        let refusal = world.refusal(requeue).unwrap_or_default();
+        assert!(refusal.contains("no space left on device"), "TUTTI_SIM_SEED={seed}: {refusal}");
+        world.run_until(world.now_ms + 5_000);
+        assert!(!world.is_answered(waits) && !world.has_started(JobId(2)), "TUTTI_SIM_SEED={seed}");
+        world.user_requests(2, Request::Control(JobId(1), Control::Kill));
+        await_that(&mut world, seed, "its end is told", |world| world.is_answered(waits));
+        await_that(&mut world, seed, "the next one starts", |world| world.has_started(JobId(2)));
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+}

@@ -92,6 +92,9 @@ pub(super) struct World {
     pub at_once: Option<usize>,
     /// Starters of jobs that others wait for live as long as their daemons say.
     pub strict_order: bool,
+    /// Jobs whose files the disk takes later, with those behind them, and those whose files it refuses.
+    pub slow_files: BTreeSet<JobId>,
+    pub refused_files: BTreeSet<JobId>,
     /// Whether nothing fails any more, and jobs end soon.
     peace: bool,
     /// Whether something has failed.
@@ -133,6 +136,8 @@ impl World {
             holds: None,
             at_once: None,
             strict_order: false,
+            slow_files: BTreeSet::new(),
+            refused_files: BTreeSet::new(),
             peace: false,
             troubled: false,
             given: Vec::new(),
@@ -231,14 +236,7 @@ impl World {
                     self.deliver(node, Event::Taken(id, bytes));
                 }
             }
-            Next::Files(node, incarnation) => {
-                let machine = &mut self.machines[node];
-                if let Some(job) =
-                    (machine.incarnation == incarnation).then(|| machine.write_file()).flatten()
-                {
-                    self.deliver(node, Event::Filed(job, Ok(())));
-                }
-            }
+            Next::Files(node, incarnation) => self.write_file(node, incarnation),
             Next::Reservations(node, incarnation) => {
                 let machine = &mut self.machines[node];
                 if machine.incarnation == incarnation && machine.keep_reservations() {

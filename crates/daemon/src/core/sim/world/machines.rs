@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use tutti_protocol::reservation::Reservation;
 use tutti_protocol::wire::{Job, Kind, Report};
 
-use super::{Next, World};
+use super::{DISK_MS, Next, World};
 use crate::core::Core;
 use crate::core::clocks::Clocks;
 use crate::core::config::{Config, KnownNodes, TICK_MS};
@@ -56,11 +56,11 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// The next file is there; of which job.
-    pub(super) fn write_file(&mut self) -> Option<JobId> {
-        let (job, queued) = self.filing.pop_front()?;
-        self.queued.extend(queued.map(|queued| (job, queued)));
-        Some(job)
+    /// The next file is there.
+    pub(super) fn write_file(&mut self) {
+        if let Some((job, queued)) = self.filing.pop_front() {
+            self.queued.extend(queued.map(|queued| (job, queued)));
+        }
     }
 
     /// The list of reservations that is being written is there; `false`: there is none.
@@ -98,6 +98,24 @@ impl World {
         let node = self.random.below(self.machines.len() as u64) as usize;
         let jump = self.random.below(7_200_000) as i64 - 3_600_000;
         self.machines[node].ahead_ms += jump;
+    }
+
+    /// The disk of a node has the next file of a job that waits, refuses it, or takes it later.
+    pub(super) fn write_file(&mut self, node: usize, incarnation: u64) {
+        let machine = &mut self.machines[node];
+        let first = machine.filing.front().map(|(job, _)| *job);
+        let Some(job) = first.filter(|_| machine.incarnation == incarnation) else { return };
+        if self.slow_files.contains(&job) {
+            return self.later(DISK_MS, Next::Files(node, incarnation));
+        }
+        let filed = if self.refused_files.contains(&job) {
+            machine.filing.pop_front();
+            Err("no space left on device".to_owned())
+        } else {
+            machine.write_file();
+            Ok(())
+        };
+        self.deliver(node, Event::Filed(job, filed));
     }
 
     /// Configuration of a daemon that finds these starters.
