@@ -178,12 +178,13 @@ impl Controller {
                 let mut job = JobRecord::new(id, Launch::clone(&launch));
                 job.learn(&order);
                 job.adopt_until(cx.local.now_ms + SETTLE_LOST * cx.local.config.lost_ms);
-                if let Some(new) = self.jobs.waiting_restart_of(id) {
-                    job.end_for(new);
-                }
+                let restart = self.jobs.waiting_restart_of(id);
+                restart.into_iter().for_each(|new| job.end_for(new));
                 self.answers.remember((launch.origin, launch.request_id), Answer::Job(id));
                 self.jobs.insert(id, job);
                 self.jobs.pending.insert(id);
+                // Some may have been submitted behind it when it was not known which job takes its place.
+                restart.into_iter().for_each(|new| self.move_dependents(cx.out, id, new));
                 // Down to all its nodes, this one too: each says what it has of it.
                 relay.set_order(id, Order { hold: None, ..order });
                 self.publish(relay, id);

@@ -60,6 +60,7 @@ impl Controller {
             self.jobs.insert(id, job);
             self.jobs.pending.insert(id);
         }
+        self.follow_restarts(cx.out);
     }
 
     /// Writes the file of a job that waits; `false`: it has none. Who is named hears when it is there.

@@ -87,8 +87,18 @@ impl Controller {
         self.jobs.get_mut(new).into_iter().for_each(|job| job.set_waiters(waiters.clone()));
     }
 
+    /// Jobs that waited in an earlier incarnation of the controller wait for those that take the place of
+    /// others: it may have died before their files said so.
+    pub(super) fn follow_restarts(&mut self, out: &Outbox) {
+        let waits = |job: &&JobRecord| job.queued.is_some() && job.launch.batch.restart().is_some();
+        let restarts = self.jobs.records.values().filter(waits);
+        let places = restarts.flat_map(|job| job.named_before().map(move |old| (old, job.id)));
+        let places: Vec<(JobId, JobId)> = places.collect();
+        places.into_iter().for_each(|(old, new)| self.move_dependents(out, old, new));
+    }
+
     /// Jobs that wait for one job wait for another one from now on, also in their files.
-    fn move_dependents(&mut self, out: &Outbox, from: JobId, to: JobId) {
+    pub(super) fn move_dependents(&mut self, out: &Outbox, from: JobId, to: JobId) {
         for dependent in self.jobs.wait_for_other(from, to) {
             self.file(out, dependent, Filing::Noted);
         }

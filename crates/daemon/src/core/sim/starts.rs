@@ -189,3 +189,36 @@ fn cluster_sim_requeue_that_cannot_be_filed_leaves_all_as_it_was() {
         world.check_end();
     }
 }
+
+/// The controller dies when it has the file of the new job, and before that of the one behind it says for
+/// which one it waits now.
+#[test]
+fn cluster_sim_job_behind_a_requeued_one_starts_under_the_next_controller() {
+    for seed in seeds(20) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_hang(1..2);
+        world.let_jobs_end_well(2..4);
+        let mut behind = behind_first();
+        behind.after[0].ok = true;
+        for batch in [Batch::default(), behind] {
+            let submitted = world.submit_on(1, &[1, 2], batch);
+            await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        }
+        await_that(&mut world, seed, "the first starts", |world| world.has_started(JobId(1)));
+        world.slow_files.insert(JobId(2));
+        let requeue = world.user_requests(3, Request::Control(JobId(1), Control::Requeue));
+        await_that(&mut world, seed, "it is requeued", |world| world.job_of(requeue).is_some());
+        world.replace_daemon(0, 800);
+        world.slow_files.clear();
+        world.run_until(world.now_ms + 20_000);
+        let waits = world.user_requests(3, Request::Wait(JobId(2)));
+        await_that(&mut world, seed, "the one behind it is over", |world| world.is_answered(waits));
+        let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
+        assert_eq!((row.status, row.cause.as_deref()), (Some(0), None), "TUTTI_SIM_SEED={seed}");
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+}
