@@ -454,8 +454,17 @@ impl Controller {
         }
     }
 
+    /// A job of an earlier controller ends if a node of it does not come back, or begins anew.
+    fn lose_absent(&mut self, cx: Context<'_>) {
+        let Some(members) = &cx.local.members else { return };
+        for node in self.jobs.take_absent(members, cx.local.now_ms) {
+            self.lose_node(cx, node, &members.name(node));
+        }
+    }
+
     /// Releases jobs for which what they have waited for may have come.
     pub(super) fn release_waiting(&mut self, cx: Context<'_>) {
+        self.lose_absent(cx);
         self.pass_reservations(cx.local).into_iter().for_each(|action| cx.out.act(action));
         self.release_held(cx);
         self.settle_dependencies(cx);
@@ -463,8 +472,10 @@ impl Controller {
 
     /// The jobs that are to be judged since time has passed.
     pub(super) fn take_due(&mut self, local: &LocalNode) -> BTreeSet<JobId> {
-        let Some(members) = &local.members else { return BTreeSet::new() };
-        self.jobs.take_due(members, local.now_ms, local.clocks())
+        if local.members.is_none() {
+            return BTreeSet::new();
+        }
+        self.jobs.take_due(local.now_ms, local.clocks())
     }
 }
 

@@ -332,15 +332,8 @@ impl Jobs {
         }
     }
 
-    /// The jobs that are to be judged since time has passed.
-    pub(super) fn take_due(&mut self, members: &Members, now_ms: u64, now: Clocks) -> BTreeSet<JobId> {
-        let wall_ms = now.wall_ms;
-        let since_ms = std::mem::replace(&mut self.looked_ms, wall_ms);
-        // Once for all that have ended since: thousands may end at once.
-        if std::mem::take(&mut self.has_new_ends) {
-            self.forget_oldest(wall_ms);
-        }
-        // A job of an earlier controller ends if a node of it does not come back.
+    /// Nodes of jobs of an earlier controller that were to come back and have not.
+    pub(super) fn take_absent(&mut self, members: &Members, now_ms: u64) -> BTreeSet<NodeId> {
         let mut absent = BTreeSet::new();
         for job in self.records.values_mut() {
             if job.poll_adopted(now_ms) {
@@ -349,8 +342,16 @@ impl Jobs {
                 absent.extend(nodes.filter(|node| !members.is_alive(*node)));
             }
         }
-        for node in absent {
-            self.lose_node(node, &members.name(node));
+        absent
+    }
+
+    /// The jobs that are to be judged since time has passed.
+    pub(super) fn take_due(&mut self, now_ms: u64, now: Clocks) -> BTreeSet<JobId> {
+        let wall_ms = now.wall_ms;
+        let since_ms = std::mem::replace(&mut self.looked_ms, wall_ms);
+        // Once for all that have ended since: thousands may end at once.
+        if std::mem::take(&mut self.has_new_ends) {
+            self.forget_oldest(wall_ms);
         }
         // The scheduler is asked for those whose time to begin has come.
         self.retries |= self.records.values().any(|job| job.is_begin_due(since_ms, wall_ms));

@@ -222,3 +222,33 @@ fn cluster_sim_job_behind_a_requeued_one_starts_under_the_next_controller() {
         world.check_end();
     }
 }
+
+/// The node is lost together with the controller: the next one has never seen it.
+#[test]
+fn cluster_sim_job_with_requeue_begins_anew_if_its_node_is_not_there_for_a_new_controller() {
+    for seed in seeds(10) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_hang(1..2);
+        world.let_jobs_end_well(2..3);
+        let mut batch = Batch::default();
+        batch.set_requeued_if_lost(true);
+        let submitted = world.submit_on(1, &[1, 2], batch);
+        await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        await_that(&mut world, seed, "it runs", |world| world.has_begun_on(1) && world.has_begun_on(2));
+        world.run_until(world.now_ms + 1_000);
+        world.remove_daemon(2);
+        world.replace_daemon(0, 300);
+        world.run_until(world.now_ms + 20_000);
+        // The new one wants the same nodes.
+        world.return_daemon(2);
+        let waits = world.user_requests(3, Request::Wait(JobId(1)));
+        await_that(&mut world, seed, "it is over", |world| world.is_answered(waits));
+        let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
+        assert_eq!((row.job, row.status), (JobId(2), Some(0)), "TUTTI_SIM_SEED={seed}: {row:?}");
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+}
