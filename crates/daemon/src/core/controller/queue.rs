@@ -168,7 +168,8 @@ impl Controller {
 
     fn try_to_schedule_beside(&mut self, cx: Context<'_>, id: JobId, full: &mut Full) {
         let array = self.jobs.get(id).and_then(JobRecord::array_id);
-        if self.filings.has_new(array.unwrap_or(id)) {
+        // A task comes to its file with its array, or later by itself, when it begins anew.
+        if [array, Some(id)].into_iter().flatten().any(|id| self.filings.has_new(id)) {
             return;
         }
         let is_one = |job: &&mut JobRecord| !job.is_ending() && !job.is_array();

@@ -1,6 +1,8 @@
 //! Starts of jobs at their time, and of jobs that begin anew: also when a disk, a node or a controller fails
 //! meanwhile.
 
+use tutti_protocol::array::{Array, InArray};
+
 use super::batch::await_that;
 use super::seeds;
 use super::world::World;
@@ -247,6 +249,42 @@ fn cluster_sim_job_with_requeue_begins_anew_if_its_node_is_not_there_for_a_new_c
         await_that(&mut world, seed, "it is over", |world| world.is_answered(waits));
         let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
         assert_eq!((row.job, row.status), (JobId(2), Some(0)), "TUTTI_SIM_SEED={seed}: {row:?}");
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+}
+
+/// The tasks have ended with their node, and the disk is slow.
+#[test]
+fn cluster_sim_task_that_begins_anew_starts_behind_its_file() {
+    for seed in seeds(10) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_hang(2..4);
+        world.let_jobs_end_well(4..6);
+        let mut batch = Batch::default();
+        batch.set_array(InArray::Whole(Array { tasks: vec![3, 4], at_once: 0 }));
+        batch.set_requeued_if_lost(true);
+        let submitted = world.submit_on(1, &[2], batch);
+        await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        for task in [JobId(2), JobId(3)] {
+            await_that(&mut world, seed, "its tasks run", |world| world.has_started(task));
+        }
+        world.run_until(world.now_ms + 1_000);
+        world.slow_files.extend([JobId(4), JobId(5)]);
+        world.remove_daemon(2);
+        world.run_until(world.now_ms + 10_000);
+        world.return_daemon(2);
+        world.run_until(world.now_ms + 20_000);
+        let has_started = [JobId(4), JobId(5)].map(|task| world.has_started(task));
+        assert_eq!(has_started, [false; 2], "TUTTI_SIM_SEED={seed}");
+        world.slow_files.clear();
+        let waits = world.user_requests(3, Request::Wait(JobId(1)));
+        await_that(&mut world, seed, "it is over", |world| world.is_answered(waits));
+        let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
+        assert_eq!(row.status, Some(0), "TUTTI_SIM_SEED={seed}: {row:?}");
         world.make_peace();
         await_that(&mut world, seed, "all is quiet", World::is_quiet);
         world.check_end();
