@@ -129,13 +129,17 @@ impl Pages {
         let (was_home, was_shared) = (self.is_home(unit), self.placement.is_shared(unit));
         let flags = &mut self.flags[unit as usize];
         assert!(*flags & (TWINNED | NOTED | BLIND | WRITTEN) == 0, "stores to unit {unit} would be lost");
-        *flags &= !(EVICTED | RESIDENT | REARMED);
+        *flags &= !(EVICTED | REARMED);
         if was_shared && !mutated!(PartedPresent) {
             *flags &= !PRESENT;
         } else if was_home {
             *flags |= PRESENT;
         }
         self.placement.move_to(unit, rank);
+        if self.is_home(unit) {
+            // Elsewhere a copy takes memory as before.
+            self.flags[unit as usize] &= !RESIDENT;
+        }
         was_shared
     }
 
@@ -376,5 +380,21 @@ impl Pages {
     /// Whether this interval has written anything.
     pub fn has_written(&self) -> bool {
         !self.written.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_whose_home_moves_between_others_takes_memory_as_before() {
+        let mut pages = Pages::new(Placement::new(2, &[0, 1, 2]), 8);
+        assert!(pages.note_resident(0));
+        pages.move_home(0, 1);
+        assert!(!pages.note_resident(0), "it would be twice in the list of copies");
+        pages.move_home(0, 2);
+        pages.move_home(0, 0);
+        assert!(pages.note_resident(0), "a home is no copy");
     }
 }
