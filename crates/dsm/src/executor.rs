@@ -35,14 +35,14 @@ use tutti_shm::report::{Wait, What};
 
 use crate::arena::Arena;
 use crate::core::member::{Access, Asked, Counters, Frames, Goal, Member, Port, Sent, Touch};
-use crate::core::message::KINDS;
+use crate::core::message::{KINDS, checked_ranks_max};
 use crate::core::sync::Place;
 use crate::core::unit::{Placement, Run, UNIT_BYTES};
 use crate::mates::Mail;
 use crate::permissions::Backend;
-use crate::size::Wishes;
+use crate::size::{CHECK_VARIABLE, Wishes};
 use crate::spin::Spins;
-use crate::{nap, note, variables};
+use crate::{failure, nap, note, variables};
 pub(crate) use counts::{All, COUNTS, costs, counted, mark_part};
 
 /// Where the last differences to a rank end, and whether it was asked to acknowledge them.
@@ -284,8 +284,19 @@ pub(crate) fn register(
 ) {
     let router = rank.router.clone().expect("a job on several nodes has a network");
     let (me, ranks) = (rank.job.rank(), rank.job.ranks());
-    let route = router.borrow_mut().register(KINDS, Some(lend));
     let record_bytes_max = router.borrow().record_bytes_max();
+    let checked_max = checked_ranks_max(record_bytes_max);
+    if wishes.is_checked && ranks > checked_max {
+        // All have the same longest record.
+        if me > 0 {
+            failure::await_end();
+        }
+        failure::end(format_args!(
+            "{CHECK_VARIABLE}=1 is for {checked_max} ranks at most on this network, whose longest record has \
+             {record_bytes_max} bytes; the job has {ranks}"
+        ));
+    }
+    let route = router.borrow_mut().register(KINDS, Some(lend));
     let mut member = Member::new(me, placement, units, record_bytes_max);
     if let Some(limit) = wishes.copies {
         member.limit_copies(limit);

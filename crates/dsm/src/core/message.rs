@@ -438,6 +438,13 @@ impl Differences {
     }
 }
 
+/// Ranks that a job which is checked may have, by the bytes of the longest record: a stamp names an interval
+/// of each, and a store has to follow.
+pub fn checked_ranks_max(record_bytes_max: usize) -> usize {
+    let stamp = DIFFERENCE_HEAD_BYTES + STAMP_BYTES + DIFFERENCE_HEAD_BYTES;
+    record_bytes_max.saturating_sub(stamp + UNIT_HEAD_BYTES + RUN_HEAD_BYTES + 1) / size_of::<u32>()
+}
+
 /// The stamp of a record of differences of a job that is checked: its interval, where it stored, what it has
 /// seen; behind it the record goes on as any.
 pub fn decode_stamp(record: &[u8], nodes: usize) -> Option<(u32, u64, VectorTime, &[u8])> {
@@ -555,5 +562,19 @@ mod tests {
         decode_differences(record.record(), 4, |unit, at, bytes| found.push((unit, at, bytes.len())))
             .unwrap();
         assert_eq!(found, [(3, 10, 3), (3, 300, 45)]);
+    }
+
+    #[test]
+    fn stamp_of_as_many_ranks_as_may_be_leaves_room_for_a_store() {
+        for room in [200, 1384, 1386, 8000] {
+            let has_room = |ranks| {
+                let mut record = Differences::new(room);
+                record.begin_stamped(1, 2, &VectorTime::zero(ranks));
+                record.begin(3) && record.put(4000, &[7]) == 1 && record.record().len() <= room
+            };
+            let most = checked_ranks_max(room);
+            assert!(has_room(most) && !has_room(most + 1), "{most} ranks, {room} bytes");
+        }
+        assert_eq!(checked_ranks_max(10), 0);
     }
 }
