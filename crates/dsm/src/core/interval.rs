@@ -1,8 +1,8 @@
 //! The log of write notices: which units each interval of each node has written, as far as it is known here.
 //!
 //! Of each node the log has consecutive intervals up to the last one known. Old ones are forgotten when all
-//! nodes have seen them, or when there are too many: a node that lacks forgotten ones drops all its copies,
-//! which is always right.
+//! nodes have seen them, or when there are too many, and what is too long for a message is not sent: a node
+//! that lacks some drops all its copies, which is always right.
 
 use std::collections::VecDeque;
 
@@ -11,6 +11,12 @@ use super::unit::Run;
 
 /// Runs that a log keeps of one node, at most.
 pub const RUNS_MAX: usize = 1 << 16;
+
+/// Numbers that the notices of a message have, at most.
+pub const SENT_MAX: usize = 4 << 20;
+
+/// Numbers of a part before those of its intervals.
+const PART_HEAD: usize = 3;
 
 /// Consecutive intervals of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,13 +61,14 @@ impl Origin {
 #[derive(Debug)]
 pub struct Log {
     origins: Vec<Origin>,
+    sent_max: usize,
 }
 
 impl Log {
     /// A log of so many nodes that have written nothing.
     pub fn new(nodes: usize) -> Self {
         let origin = |_| Origin { first: 1, intervals: VecDeque::new(), runs: 0 };
-        Log { origins: (0..nodes).map(origin).collect() }
+        Log { origins: (0..nodes).map(origin).collect(), sent_max: SENT_MAX }
     }
 
     /// The next interval of a node has ended; its number.
@@ -87,19 +94,30 @@ impl Log {
         })
     }
 
-    /// Intervals that a node lacks that has seen `from` and is to see `upto`.
+    /// Intervals that a node lacks that has seen `from` and is to see `upto`. None if they are too many for a
+    /// message.
     pub fn since(&self, from: &VectorTime, upto: &VectorTime) -> Vec<Part> {
-        let mut parts = Vec::new();
+        let (mut parts, mut numbers) = (Vec::new(), 0);
         for (node, origin) in self.origins.iter().enumerate() {
             let (first, last) = ((from.of(node) + 1).max(origin.first), upto.of(node).min(origin.known()));
             if first <= last {
                 let skip = (first - origin.first) as usize;
                 let count = (last - first + 1) as usize;
-                let intervals = origin.intervals.iter().skip(skip).take(count).cloned().collect();
-                parts.push(Part { node, first, intervals });
+                let intervals = origin.intervals.iter().skip(skip).take(count);
+                numbers += PART_HEAD + intervals.clone().map(|runs| 1 + 2 * runs.len()).sum::<usize>();
+                if numbers > self.sent_max {
+                    return Vec::new();
+                }
+                parts.push(Part { node, first, intervals: intervals.cloned().collect() });
             }
         }
         parts
+    }
+
+    /// Sends so many numbers at once, at most.
+    #[cfg(test)]
+    pub fn limit_sent(&mut self, numbers: usize) {
+        self.sent_max = numbers;
     }
 
     /// Takes in what another node knows.
@@ -178,6 +196,24 @@ mod tests {
         log.forget(&time(&[5]));
         assert!(log.is_empty());
         assert_eq!(log.append(0, Vec::new()), 6);
+    }
+
+    #[test]
+    fn log_gives_no_intervals_that_are_too_long_for_a_message() {
+        let mut log = Log::new(2);
+        for node in [0, 1, 0, 1, 0, 1] {
+            log.append(node, vec![Run::of(1)]);
+        }
+        let (begin, end) = (time(&[0, 0]), time(&[3, 3]));
+        log.limit_sent(2 * (3 + 3 * 3));
+        assert_eq!(log.since(&begin, &end).len(), 2);
+        log.limit_sent(2 * (3 + 3 * 3) - 1);
+        assert!(log.since(&begin, &end).is_empty());
+        let mut other = Log::new(2);
+        other.merge(log.since(&begin, &end));
+        assert_eq!(other.units(0, 3), None, "it lacks them, and knows that");
+        other.merge(log.since(&time(&[2, 3]), &end));
+        assert_eq!((other.units(0, 2), other.units(0, 3).is_some()), (None, true));
     }
 
     #[test]

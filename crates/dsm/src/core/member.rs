@@ -259,6 +259,12 @@ impl Member {
         self.copies = Copies::limited(limit, self.pages.units());
     }
 
+    /// From now on the notices of a message have so many numbers at most.
+    #[cfg(test)]
+    pub fn limit_notices(&mut self, numbers: usize) {
+        self.known.limit_sent(numbers);
+    }
+
     /// The first thing that a program was not allowed to do, as far as this node is to say it.
     pub fn take_violation(&mut self) -> Option<Violation> {
         self.checks.take_violation()

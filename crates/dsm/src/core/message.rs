@@ -16,7 +16,7 @@
 use std::ops::Range;
 
 use super::blocks::{Attributes, PageSize, Protocol};
-use super::interval::Part;
+use super::interval::{Part, SENT_MAX};
 use super::time::VectorTime;
 use super::unit::{Move, Run, UNIT_BYTES};
 
@@ -55,6 +55,8 @@ const STAMP_BYTES: usize = 12;
 pub const MESSAGE_HEAD_BYTES: usize = 4;
 /// A longer message is none of ours.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+// The rest is for times and moves.
+const _: () = assert!(SENT_MAX * size_of::<u32>() <= MESSAGE_BYTES_MAX / 2);
 /// Bytes before the runs of a unit.
 const UNIT_HEAD_BYTES: usize = 6;
 /// Bytes of two varints at most.

@@ -21,6 +21,12 @@ impl Knowledge {
         Knowledge { me, log: Log::new(nodes), seen: time.clone(), met: time }
     }
 
+    /// Sends so many numbers of notices at once, at most.
+    #[cfg(test)]
+    pub(super) fn limit_sent(&mut self, numbers: usize) {
+        self.log.limit_sent(numbers);
+    }
+
     /// Number of the node.
     pub(super) fn me(&self) -> usize {
         self.me

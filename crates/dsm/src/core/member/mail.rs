@@ -99,6 +99,8 @@ impl Mail {
         let (head, bytes) = record.split_at_checked(message::MESSAGE_HEAD_BYTES).ok_or(NotOurs)?;
         let incoming = &mut self.peers[from].incoming;
         if incoming.len() + bytes.len() > message::MESSAGE_BYTES_MAX {
+            // The next message has room again.
+            *incoming = Vec::new();
             return Err(NotOurs);
         }
         incoming.extend(bytes);
@@ -113,3 +115,19 @@ impl Mail {
 /// Sign of a record that no node of ours has sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NotOurs;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mail_that_refuses_a_long_message_takes_the_next_one() {
+        let mut mail = Mail::new(2);
+        let piece = vec![0; message::MESSAGE_HEAD_BYTES + message::MESSAGE_BYTES_MAX / 2 + 1];
+        assert!(matches!(mail.handle_piece(1, &piece, 5), Ok(None)));
+        assert!(mail.handle_piece(1, &piece, 5).is_err());
+        let message = Message::new(Call::End, VectorTime::zero(2));
+        let next = [vec![message::MESSAGE, 1, 0, 0], message.encode()].concat();
+        assert!(matches!(mail.handle_piece(1, &next, 5), Ok(Some(found)) if found == message));
+    }
+}
