@@ -2,15 +2,20 @@
 //! meanwhile.
 
 use tutti_protocol::array::{Array, InArray};
+use tutti_protocol::config::parse::{AllKnown, parse};
 
 use super::batch::await_that;
 use super::seeds;
 use super::world::World;
+use crate::core::Core;
 use crate::core::action::Action;
+use crate::core::clocks::Clocks;
+use crate::core::config::Loaded;
 use crate::core::event::Event;
 use crate::gang::{Command, SwitchEvent};
+use crate::ids::ClientId;
 use crate::members::NodeId;
-use crate::message::{After, Batch, Change, Control, Host, JobId, Request, Terms};
+use crate::message::{After, Batch, Change, Control, Host, JobId, Request, Submit, Terms, User};
 
 /// No other job ends meanwhile, and no node comes.
 #[test]
@@ -34,13 +39,20 @@ fn cluster_sim_job_starts_at_its_time_to_begin() {
     }
 }
 
+/// A job of so many ranks on a node.
+fn on_node(world: &mut World, name: &str, ranks: u32) -> Submit {
+    let mut submit = world.submit();
+    submit.job.programs[0].ranks = ranks;
+    submit.nodes = Some(1);
+    submit.hosts = vec![Host { name: name.into(), ranks: None }];
+    (submit.terms, submit.batch) = (Terms::default(), Batch::default());
+    submit
+}
+
 /// A job that has node 1 to itself; gives its user's program.
 fn submit_alone(world: &mut World, batch: Batch) -> usize {
-    let mut submit = world.submit();
-    submit.job.programs[0].ranks = 1;
-    submit.nodes = Some(1);
-    submit.hosts = vec![Host { name: "node1".into(), ranks: None }];
-    (submit.terms, submit.batch) = (Terms { exclusive: true, ..Terms::default() }, batch);
+    let mut submit = on_node(world, "node1", 1);
+    (submit.terms.exclusive, submit.batch) = (true, batch);
     world.user_requests(2, Request::Submit(Box::new(submit)))
 }
 
@@ -289,4 +301,45 @@ fn cluster_sim_task_that_begins_anew_starts_behind_its_file() {
         await_that(&mut world, seed, "all is quiet", World::is_quiet);
         world.check_end();
     }
+}
+
+/// Jobs for which a controller alone asks its scheduler when something happens: the disk takes everything.
+fn asked_for(core: &mut Core, clocks: Clocks, event: Event) -> Vec<JobId> {
+    let (mut events, mut asked) = (vec![event], Vec::new());
+    while let Some(event) = events.pop() {
+        core.handle(clocks, event);
+        while let Some(action) = core.poll_action() {
+            match action {
+                Action::Queue(job, Some(_)) => events.push(Event::Filed(job, Ok(()))),
+                Action::Gang(Command::Submit(job, ..)) => asked.push(job),
+                _ => {}
+            }
+        }
+    }
+    asked
+}
+
+/// A job that waits counts with all that it might get: eight ranks have four slots where there are no more.
+#[test]
+fn job_that_waits_for_a_limit_starts_when_another_one_got_less() {
+    let mut world = World::new(1, 3, 2);
+    world.run_until(5_000);
+    let submits = [on_node(&mut world, "node1", 8), on_node(&mut world, "node2", 4)];
+    let node = world.number_of(1).expect("it has one");
+    let (mut core, _, clocks) = world.take_core(0).expect("it lives");
+    let rules = parse("t", "[limits]\nslots = 8\n", &AllKnown).config.rules;
+    let loaded = Loaded { rules, ..Loaded::default() };
+    asked_for(&mut core, clocks, Event::Reloaded(None, Ok(Box::new(loaded))));
+    asked_for(&mut core, clocks, Event::Tick);
+    let mut asked = Vec::new();
+    for (client, submit) in (1 << 40..).map(ClientId).zip(submits) {
+        let event = Event::Request(client, User::new(5, 5), Request::Submit(Box::new(submit)));
+        asked.extend(asked_for(&mut core, clocks, event));
+    }
+    asked.extend(asked_for(&mut core, clocks, Event::Tick));
+    assert_eq!(asked, [JobId(1)], "the second one would be too much");
+    let placed = Event::Gang(SwitchEvent::Placed(JobId(1), vec![(node, 8)]));
+    asked.extend(asked_for(&mut core, clocks, placed));
+    asked.extend(asked_for(&mut core, clocks, Event::Tick));
+    assert_eq!(asked, [JobId(1), JobId(2)]);
 }
