@@ -248,8 +248,11 @@ static void shown_twice(void)
     WANT(count == 110 && memcmp(back, data, 100) == 0, "%d of 110 bytes are read", count);
     for (int i = 0; i < 10; i++)
         WANT(back[100 + i] == 10 + i, "byte %d shown again is %d", 10 + i, back[100 + i]);
-    CHECK(MPI_File_set_view(file, 0, MPI_INT, copies, "native", MPI_INFO_NULL));
+    /* The file ends inside of an element. */
+    CHECK(MPI_File_set_view(file, 1, MPI_INT, copies, "native", MPI_INFO_NULL));
     CHECK(MPI_File_seek(file, 0, MPI_SEEK_END));
+    CHECK(MPI_File_get_position(file, &offset));
+    WANT(offset == 50, "the end is at %d", (int)offset);
     CHECK(MPI_File_close(&file));
     MPI_Type_free(&type);
     MPI_Type_free(&copies);

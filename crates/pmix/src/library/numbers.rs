@@ -11,8 +11,8 @@ use rustix::process::{Resource, getrlimit};
 
 /// Numbers from here on. Lower ones are those of files that are opened meanwhile.
 const FIRST: RawFd = 128;
-/// Number of them: the kernel's table of descriptors, which never shrinks, is as long as the highest. Where so
-/// many are open, the lowest free number comes back at once.
+/// Number of them: the kernel's table of descriptors, which never shrinks, is as long as the highest. Where
+/// so many are open, the lowest free number comes back at once.
 pub(crate) const NUMBERS: RawFd = 16_384;
 
 static GIVEN: Mutex<Numbers> = Mutex::new(Numbers { next: FIRST, given: Vec::new() });
