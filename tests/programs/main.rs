@@ -306,6 +306,7 @@ fn bench_programs_compile_without_a_warning() {
         let (wrapper, more): (&str, &[&str]) = match name {
             "waiting.c" => ("oshcc", &["-ltutti", "-lpthread"]),
             "shmem_calls.c" => ("oshcc", &[]),
+            "handover.c" => ("tutticc", &[]),
             "dse.c" | "native.c" | "pages.c" => ("mpicc", &["-ltutti"]),
             "cg.c" => ("mpicc", &["-ltutti", "-lm", "-fopenmp"]),
             name if name.ends_with(".c") => ("mpicc", &["-lm", "-fopenmp"]),

@@ -226,6 +226,25 @@ static void line(int adjacent) {
     MPI_Comm_free(&comm);
 }
 
+/* A neighbour that is not there is MPI_PROC_NULL, and no other number below zero. */
+static void refused(void) {
+    int nowhere = -7, one = 1, class;
+    MPI_Comm made;
+    stage = "refused";
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Error_class(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &nowhere, MPI_UNWEIGHTED, 0, NULL, MPI_UNWEIGHTED,
+                                                   MPI_INFO_NULL, 0, &made), &class);
+    if (class != MPI_ERR_RANK) {
+        fail("class", 0, class, MPI_ERR_RANK);
+    }
+    MPI_Error_class(MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &rank, &one, &nowhere, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+                                          &made), &class);
+    if (class != MPI_ERR_RANK) {
+        fail("class", 1, class, MPI_ERR_RANK);
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -247,6 +266,7 @@ int main(int argc, char **argv) {
     if (argc == 1) {
         line(1);
         line(0);
+        refused();
     }
     if (rank == 0) {
         printf("neighbours: all right\n");

@@ -162,12 +162,6 @@ static void wrong_arguments(void)
     CHECK(class_of(MPI_Cart_coords(made, size, 1, coords)) == MPI_ERR_RANK);
     CHECK(MPI_Cart_shift(made, 1, 1, &n, &n) != MPI_SUCCESS);
     MPI_Comm_free(&made);
-    /* A neighbour that is not there is MPI_PROC_NULL, and no other number below zero. */
-    int none = -7, one = 1;
-    CHECK(class_of(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &none, MPI_UNWEIGHTED, 0, NULL, MPI_UNWEIGHTED,
-                                                  MPI_INFO_NULL, 0, &made)) == MPI_ERR_RANK);
-    CHECK(class_of(MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &rank, &one, &none, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
-                                         &made)) == MPI_ERR_RANK);
 }
 
 int main(int argc, char **argv)
