@@ -276,7 +276,8 @@ impl View {
         self.offset_of(position.checked_add(bytes - 1)?)?.checked_add(1)
     }
 
-    /// How many bytes of the stream lie before an offset. Of a view that shows bytes twice, up to the last copy.
+    /// How many bytes of the stream lie before an offset. Of a view that shows bytes twice, up to the last
+    /// copy.
     pub fn position_of(&self, offset: i64) -> u64 {
         let Some(body) = &self.body else { return 0 };
         // Elements count from where their data begin, which may be far behind where their extents do. The
