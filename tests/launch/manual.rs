@@ -166,7 +166,7 @@ fn first_session_of_the_readme_runs_as_it_is_typed() {
         .expect("the examples");
     std::fs::create_dir(scratch.path().join("target")).expect("a folder");
     std::os::unix::fs::symlink(dist(), scratch.path().join("target/dist")).expect("the tree");
-    let script = typed.join("\n").replace(" 40000", " 400");
+    let script = typed.join("\n").replace(" 40000", " 8000");
     let mut bash = Command::new("bash");
     bash.args(["-e", "-c", &script]).current_dir(scratch.path()).env_remove("TUTTI_DAEMON");
     bash.env("TUTTI_DIR", scratch.path().join("run"));
@@ -178,7 +178,7 @@ fn first_session_of_the_readme_runs_as_it_is_typed() {
         let _ = kill_process(left, Signal::KILL);
     }
     mark.assert_nothing_left();
-    let rounds = ran.stdout.lines().filter(|line| line.starts_with("400 rounds in ")).count();
+    let rounds = ran.stdout.lines().filter(|line| line.starts_with("8000 rounds in ")).count();
     assert_eq!(
         (ran.code(), rounds),
         (0, 4),

@@ -47,8 +47,8 @@ const MANY_EXCHANGE_BYTES_MIN: usize = 512;
 
 impl Limits {
     /// Limits measured to be best; those of all members must be the same. Every turn of the slots brings all
-    /// ranks together, which costs little while each has a core and a switch of processes each otherwise; what
-    /// every rank reads from every other grows with their number.
+    /// ranks together, which costs little while each has a core and a switch of processes each otherwise;
+    /// what every rank reads from every other grows with their number.
     pub fn new(ranks: usize, oversubscribed: bool) -> Self {
         // How often the slots are filled, at most.
         let (broadcast, allreduce) = match (oversubscribed, ranks) {
