@@ -96,24 +96,28 @@ fn test_in_a_loop_hands_the_core_to_other_programs_there() {
 
 /// A receive that came first may have lost what it needs when its message comes: that ends the job, with a
 /// line.
-fn message_to_what_has_gone_ends_the_job(what: &str, said: &[&str]) {
+fn message_to_what_has_gone_ends_the_job(what: &str, reasons: &[&str]) {
     let scratch = Scratch::new(&format!("receive-first-{what}"));
     let compiled = compile("tests/point_to_point/programs/receive_first.c", scratch.path());
     for nodes in ["1", "2"] {
         let mut mpiexec = program("mpiexec");
         mpiexec.args(["-n", "2", "--virtual-nodes", nodes]).arg(&compiled).arg(what);
         let ran = run(&mut mpiexec, LIMIT);
-        let is_said = ran.stderr.lines().any(|line| said.iter().all(|part| line.contains(part)));
+        let is_reason = |line: &str| reasons.iter().any(|reason| line.contains(reason));
+        let is_said = ran.stderr.lines().any(|line| line.contains("rank 1") && is_reason(line));
         assert!(!ran.status.success() && is_said && ran.stdout.is_empty(), "{what}, {nodes} nodes: {ran}");
     }
 }
 
 #[test]
 fn message_to_a_receive_whose_memory_was_freed_ends_the_job_with_a_line() {
-    message_to_what_has_gone_ends_the_job("freed", &["rank 1", "is no memory that may be written"]);
+    // A copy by the library finds it, or the kernel that receives from another node.
+    let reasons =
+        ["is no memory that may be written", "is not the program's: is its address or count wrong?"];
+    message_to_what_has_gone_ends_the_job("freed", &reasons);
 }
 
 #[test]
 fn message_to_a_receive_of_a_rank_that_has_left_ends_the_job_with_a_line() {
-    message_to_what_has_gone_ends_the_job("left", &["rank 1", "exited with status 7"]);
+    message_to_what_has_gone_ends_the_job("left", &["exited with status 7"]);
 }
