@@ -10,7 +10,7 @@ use tutti_snapshot::{FileError, Snapshot};
 use tutti_tests::{LIMIT, Ran, run};
 
 use crate::Machine;
-use crate::shown::{DECEPTION, assert_shows_what_it_says};
+use crate::shown::{DECEPTION, assert_shows_its_text};
 
 const HOSTILE: usize = 0;
 /// First lines of a report of shared memory.
@@ -118,8 +118,8 @@ fn files_of_a_user_deceive_no_reader_of_commands_of_root() {
     let check = |words: &[&str], code: i32| {
         let ran = tutti(&machine, words);
         assert_eq!(ran.code(), code, "{words:?}: {ran}");
-        assert_shows_what_it_says(&words.join(" "), &ran.stdout);
-        assert_shows_what_it_says(&words.join(" "), &ran.stderr);
+        assert_shows_its_text(&words.join(" "), &ran.stdout);
+        assert_shows_its_text(&words.join(" "), &ran.stderr);
     };
     check(&["snapshot", "--show", text(&snapshot)], 0);
     check(&["snapshot", "--show", text(&snapshot), "--dot"], 0);

@@ -25,7 +25,7 @@ fn note() -> String {
 }
 
 #[track_caller]
-pub fn assert_shows_what_it_says(what: &str, text: &str) {
+pub fn assert_shows_its_text(what: &str, text: &str) {
     let found = text.chars().find(|letter| is_deceptive(*letter) && *letter != '\n');
     assert_eq!(found, None, "{what}: {}", text.escape_debug());
     assert!(
@@ -42,7 +42,7 @@ fn names_and_commands_of_a_user_deceive_no_reader_of_any_command() {
     // A name of that kind is refused, or shown as what it is.
     let named = serde_json::from_str(&with(&request, "NAMEHERE", DECEPTION)).expect("JSON");
     let refused = machine.ask(HOSTILE, &named).1["Refused"].as_str().map(str::to_owned);
-    assert_shows_what_it_says("the refusal", refused.as_deref().unwrap_or_default());
+    assert_shows_its_text("the refusal", refused.as_deref().unwrap_or_default());
     let mut request = request;
     assert!(request["Submit"]["batch"]["annotation"].is_string(), "{request}");
     request["Submit"]["batch"]["annotation"] = note().into();
@@ -74,8 +74,8 @@ fn names_and_commands_of_a_user_deceive_no_reader_of_any_command() {
         &["suspend", &runs],
     ];
     let check = |what: &str, ran: &Ran| {
-        assert_shows_what_it_says(what, &ran.stdout);
-        assert_shows_what_it_says(what, &ran.stderr);
+        assert_shows_its_text(what, &ran.stdout);
+        assert_shows_its_text(what, &ran.stderr);
     };
     for words in commands {
         check(&words.join(" "), &machine.cluster.tutti(words));
@@ -95,6 +95,6 @@ fn names_and_commands_of_a_user_deceive_no_reader_of_any_command() {
         check(words[0], &run(command.args(&words[1..]).env("TUTTI_DAEMON", machine.socket()), LIMIT));
     }
     let log = std::fs::read_to_string(machine.cluster.folder.join("node0.log")).expect("its log");
-    assert_shows_what_it_says("the daemon's log", &log);
+    assert_shows_its_text("the daemon's log", &log);
     machine.cluster.tutti(&["kill", "--user", &machine.uid(HOSTILE).to_string()]);
 }

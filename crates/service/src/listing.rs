@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn services_of_users_are_what_the_kernel_says() {
+    fn services_of_users_are_those_of_the_list_of_the_kernel() {
         let names =
             ["tutti-service/7/kv", "tutti-service/8/kv", "tutti-service/8/a/b", "tutti-service/7/\u{1b}"];
         let listeners = names.map(|name| (name.as_bytes().to_vec(), 7));

@@ -317,7 +317,7 @@ mod tests {
 
     /// A stopped daemon or server: connections wait, and none is taken.
     #[test]
-    fn connection_to_who_has_no_room_is_awaited_for_the_limit_alone() {
+    fn connection_to_a_full_socket_is_awaited_for_the_limit_alone() {
         let folder = tutti_testkit::Scratch::new("connect");
         let path = folder.path().join("socket");
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
@@ -341,7 +341,7 @@ mod tests {
 
     /// A profiler's timer, or a debugger that stops and continues.
     #[test]
-    fn connection_to_who_has_no_room_is_given_up_under_signals_too() {
+    fn connection_to_a_full_socket_is_given_up_under_signals_too() {
         use std::os::unix::thread::JoinHandleExt;
         extern "C" fn ignore(_: libc::c_int) {}
         // SAFETY: zeroed is a valid value of this plain structure; the handler does nothing.

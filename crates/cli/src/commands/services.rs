@@ -20,7 +20,7 @@ use crate::stdout;
 
 /// A service is asked for its functions for so long.
 const LOOK: Duration = Duration::from_secs(2);
-/// All of them together are asked for so long.
+/// Time for which all of them together are asked.
 const LOOKS_MAX: Duration = Duration::from_secs(8);
 /// Services of a user that are asked, and services that are asked at a time.
 const LOOKS_OF_USER: usize = 64;

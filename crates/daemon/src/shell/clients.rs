@@ -520,7 +520,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn socket_is_taken_by_who_holds_its_lock_or_listens() {
+    fn socket_is_taken_where_its_lock_is_held_or_a_process_listens() {
         let scratch = tutti_testkit::Scratch::new("taken");
         let socket = scratch.path().join("tuttid.sock");
         assert!(!is_taken(&socket));

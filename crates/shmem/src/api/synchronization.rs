@@ -9,12 +9,12 @@ use crate::memory;
 
 /// Values that words are compared with: one for all, or one for each.
 pub trait Values<T>: Copy {
-    /// Which name of a function takes such values.
+    /// Form of the name of a function that takes such values.
     const FORM: usize;
     /// The value for a word.
     ///
     /// # Safety
-    /// There are so many.
+    /// `index` is below the number of values.
     unsafe fn at(self, index: usize) -> T;
 }
 

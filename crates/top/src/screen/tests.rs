@@ -272,7 +272,7 @@ fn screen_ends_where_a_node_has_more_jobs_than_it_is_wide() {
 }
 
 #[test]
-fn screen_of_details_has_the_whole_command_and_says_where_there_is_more() {
+fn screen_of_details_has_the_whole_command_and_marks_where_there_is_more() {
     let mut answers = answers(10_000, [6000, 3000]);
     answers.jobs[0].command = format!("./solve {} --last \u{4e2d}", "--case 17 ".repeat(12));
     let mut shown = model((40, 8));
