@@ -332,22 +332,34 @@ fn name_of_only_node() -> Vec<u8> {
     std::env::var_os(NODE_VARIABLE).map_or_else(|| b"node0".to_vec(), OsString::into_vec)
 }
 
-/// The largest number of a list such as `1,2:8,10:20:5` that is not above `most`, 0 if all are; none if it is
-/// no such list.
+/// The largest number from 0 to `most` of a list such as `1,2:8,20:10:-5`, 0 if it has none; none if it is no
+/// such list. Numbers out of that range do not count (11.8.4).
 fn largest_of(list: &[u8], most: u64) -> Option<u64> {
+    let most = i128::from(most);
     let mut largest = 0;
     for part in std::str::from_utf8(list).ok()?.split(',') {
-        let numbers = part.split(':').map(|number| number.trim().parse::<u64>().ok());
-        let numbers = numbers.collect::<Option<Vec<u64>>>()?;
+        let numbers = part.split(':').map(|number| number.trim().parse::<i64>().ok().map(i128::from));
+        let numbers = numbers.collect::<Option<Vec<i128>>>()?;
         let (first, last, step) = match numbers[..] {
             [one] => (one, one, 1),
             [first, last] => (first, last, 1),
-            [first, last, step] if step > 0 => (first, last, step),
+            [first, last, step] if step != 0 => (first, last, step),
             _ => return None,
         };
-        let end = last.min(most);
-        if first <= end {
-            largest = largest.max(first + (end - first) / step * step);
+        let steps = (last - first) / step;
+        let ends_before = if step > 0 { first > last } else { first < last };
+        if ends_before {
+            continue;
+        }
+        // Where the numbers rise the last up to `most` counts, where they fall the first.
+        let at = if step > 0 {
+            (most - first).div_euclid(step).min(steps)
+        } else {
+            ((first - most).max(0) - step - 1) / -step
+        };
+        let number = first + at * step;
+        if (0..=steps).contains(&at) && (0..=most).contains(&number) {
+            largest = largest.max(number as u64);
         }
     }
     Some(largest)
@@ -371,7 +383,16 @@ mod tests {
             ("", 9, None),
             ("1:2:0", 9, None),
             ("1:2:3:4", 9, None),
-            ("-1", 9, None),
+            ("-1", 9, Some(0)),
+            ("-1,4", 9, Some(4)),
+            ("10:1:-3", 9, Some(7)),
+            ("10:1:-3", 3, Some(1)),
+            ("10:8:-1", 7, Some(0)),
+            ("3:8:-1", 7, Some(0)),
+            ("-3:8:5", 6, Some(2)),
+            ("-3:-1", 6, Some(0)),
+            ("2:-9:-4", 6, Some(2)),
+            ("-9223372036854775808:9223372036854775807:3", 6, Some(4)),
             ("two", 9, None),
         ] {
             assert_eq!(largest_of(list.as_bytes(), most), expected, "{list:?} of {most}");

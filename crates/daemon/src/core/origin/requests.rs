@@ -57,6 +57,17 @@ impl PendingRequest {
         )
     }
 
+    /// Whether it is an order to stop a job or to let it go on that a later one makes void: repeated after that
+    /// one, it would undo it. Who waits for an answer gets one all the same.
+    fn is_undone_by(&self, later: &Request) -> bool {
+        let stops_or_goes_on = |request: &Request| match request {
+            Request::Control(job, Control::Suspend | Control::Resume) => Some(*job),
+            _ => None,
+        };
+        let job = stops_or_goes_on(later);
+        self.client == NO_CLIENT && job.is_some() && stops_or_goes_on(&self.request) == job
+    }
+
     /// Whether who asks no more wants it no more. Of a job that is to run the controller may know: it is
     /// withdrawn, and ended if it has a number.
     fn ends_with_client(&self) -> bool {
@@ -193,8 +204,9 @@ impl Origin {
         withdrawn.into_iter().for_each(|request_id| self.send_request(cx, request_id));
     }
 
-    /// A question of the daemon's own, whose answer nobody waits for.
+    /// Asks for something in the name of a user, who waits for no answer.
     pub(super) fn post_request(&mut self, cx: Context<'_>, user: User, request: Request) {
+        self.pending.retain(|_, pending| !pending.is_undone_by(&request));
         self.handle_request(cx, NO_CLIENT, user, request);
     }
 
@@ -292,4 +304,32 @@ fn frames_of(text: &[u8]) -> Vec<Vec<u8>> {
         frame
     };
     text.chunks(wire::DATA_BYTES_MAX).map(frame).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_to_go_on_takes_the_place_of_one_to_stop_that_is_not_answered_yet() {
+        let pending = |client, request| PendingRequest {
+            client,
+            user: User::new(1, 1),
+            request,
+            requested_ms: 0,
+            again: true,
+            since_ms: 0,
+            notified: false,
+        };
+        let order = |job, control| Request::Control(JobId(job), control);
+        let stop = pending(NO_CLIENT, order(7, Control::Suspend));
+        assert!(stop.is_undone_by(&order(7, Control::Resume)));
+        assert!(stop.is_undone_by(&order(7, Control::Suspend)));
+        assert!(pending(NO_CLIENT, order(7, Control::Resume)).is_undone_by(&order(7, Control::Suspend)));
+        assert!(!stop.is_undone_by(&order(8, Control::Resume)), "of another job");
+        assert!(!stop.is_undone_by(&order(7, Control::Signal(2))), "no order to go on");
+        assert!(!pending(NO_CLIENT, order(7, Control::Kill)).is_undone_by(&order(7, Control::Resume)));
+        let asked = pending(ClientId(1), order(7, Control::Suspend));
+        assert!(!asked.is_undone_by(&order(7, Control::Resume)), "its asker waits for an answer");
+    }
 }
