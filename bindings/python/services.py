@@ -183,7 +183,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _ns(seconds: float) -> ctypes.c_int64:
-    return ctypes.c_int64(max(0, min(int(seconds * 1e9), 2**62)))
+    return ctypes.c_int64(int(max(0, min(seconds * 1e9, 2**62))))
 
 
 class Client:
@@ -196,6 +196,8 @@ class Client:
     def __init__(self, name: str, timeout: float = 60.0) -> None:
         self._name, self._timeout, self._handle = name, timeout, ctypes.c_int64(0)
         self._lib = _library()
+        if "\0" in name:
+            self._expect(-1)
         status = self._lib.tutti_client_open(name.encode(), _ns(timeout), ctypes.byref(self._handle))
         self._expect(status)
         room, size = ctypes.create_string_buffer(_BYTES_MAX), ctypes.c_size_t(_BYTES_MAX)
@@ -214,7 +216,7 @@ class Client:
             raise Fault(-23, f"service {self._name} has no function {function}")
         try:
             signature = _Signature(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Fault(-23, f"{text}: types that cannot be called from here") from None
         if len(arguments) != len(signature.takes):
             raise TypeError(f"{text} takes {len(signature.takes)} arguments, not {len(arguments)}")

@@ -31,11 +31,11 @@ assert isinstance(fault(kv.get), TypeError) and isinstance(fault(kv.mirror, [(1,
 assert fault(kv.call, "none").status == -23
 assert fault(kv.put, 1, "x" * 32768).status == -19
 assert fault(Client, "no-such-service", timeout=1.0).status == -22
-assert fault(Client, "a b").status == -1
+assert fault(Client, "a b").status == -1 and fault(Client, name + "\0b").status == -1
 pid = kv.pid()
 os.kill(pid, signal.SIGSTOP)
 assert fault(kv.flag, True, timeout=0.1).status == -24
 os.kill(pid, signal.SIGCONT)
-assert kv.flag(False) is True
+assert kv.flag(False) is True and kv.flag(True, timeout=float("inf")) is False
 kv.close()
 print("python: ok")
