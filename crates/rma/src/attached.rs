@@ -3,9 +3,11 @@
 //!
 //! ```text
 //! | version | count | address, bytes | address, bytes | ... by address; they do not overlap
+//!                                       ... | address | address | how many ranges of no bytes
 //! ```
 //!
-//! Its rank alone writes. The version is odd while it changes the table; a reader that finds an odd one, or
+//! Ranges of no bytes stand apart, from the end on, and only their rank knows of them: they are detached as
+//! others are. Its rank alone writes. The version is odd while it changes the table; a reader that finds an odd one, or
 //! another one afterwards, looks again.
 #![allow(unsafe_code)]
 
@@ -13,17 +15,19 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Ranges that a table has room for.
-pub const RANGES_MAX: usize = 1 << 15;
+pub const RANGES_MAX: usize = (1 << 15) - 1;
 /// Bytes of a table. Pages come on first use.
-pub const TABLE_BYTES: usize = (HEAD_WORDS + 2 * RANGES_MAX) * size_of::<u64>();
+pub const TABLE_BYTES: usize = (EMPTY_COUNT + 1) * size_of::<u64>();
 const HEAD_WORDS: usize = 2;
+/// Word of the number of empty ranges; their addresses stand before it.
+const EMPTY_COUNT: usize = HEAD_WORDS + 2 * RANGES_MAX + 1;
 
 /// A range of a rank's memory, by its own addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attached {
     /// Address of the first byte.
     pub address: u64,
-    /// Length, not 0.
+    /// Length.
     pub bytes: u64,
 }
 
@@ -86,12 +90,15 @@ impl Table {
         range
     }
 
-    /// Adds a range.
+    /// Adds a range. One of no bytes overlaps none, and may be there several times.
     ///
     /// # Errors
     /// When there is no room, or another range overlaps it.
     pub fn attach(&self, range: Attached) -> Result<(), Refusal> {
         let count = self.count();
+        if range.bytes == 0 {
+            return self.attach_empty(range.address);
+        }
         let before = self.last_at_or_before(range.address);
         let place = before.map_or(0, |index| index + 1);
         let is_clear = |other: Attached| other.end() <= range.address || range.end() <= other.address;
@@ -101,7 +108,7 @@ impl Table {
                 return Err(Refusal::Overlaps(other));
             }
         }
-        if count == RANGES_MAX {
+        if !self.has_room(2) {
             return Err(Refusal::Full);
         }
         self.change(|| {
@@ -114,13 +121,23 @@ impl Table {
         Ok(())
     }
 
-    /// Removes the range that begins at an address; false when none does.
+    fn attach_empty(&self, address: u64) -> Result<(), Refusal> {
+        if !self.has_room(1) {
+            return Err(Refusal::Full);
+        }
+        let empty = self.empty_count();
+        self.word(EMPTY_COUNT - 1 - empty).store(address, Ordering::Relaxed);
+        self.word(EMPTY_COUNT).store(empty as u64 + 1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Removes the range that begins at an address, of several one that has bytes; false when none does.
     pub fn detach(&self, address: u64) -> bool {
         let count = self.count();
-        let Some(place) = self.last_at_or_before(address) else { return false };
-        if self.range(place).address != address {
-            return false;
-        }
+        let begins = |place: &usize| self.range(*place).address == address;
+        let Some(place) = self.last_at_or_before(address).filter(begins) else {
+            return self.detach_empty(address);
+        };
         self.change(|| {
             for index in place + 1..count {
                 self.set(index - 1, self.range(index));
@@ -130,7 +147,29 @@ impl Table {
         true
     }
 
-    /// Ranges in it.
+    fn detach_empty(&self, address: u64) -> bool {
+        let empty = self.empty_count();
+        let words = EMPTY_COUNT - empty..EMPTY_COUNT;
+        let Some(place) = words.clone().find(|word| self.word(*word).load(Ordering::Relaxed) == address)
+        else {
+            return false;
+        };
+        let last = self.word(words.start).load(Ordering::Relaxed);
+        self.word(place).store(last, Ordering::Relaxed);
+        self.word(EMPTY_COUNT).store(empty as u64 - 1, Ordering::Relaxed);
+        true
+    }
+
+    /// Whether so many words are free.
+    fn has_room(&self, words: usize) -> bool {
+        HEAD_WORDS + 2 * self.count() + words <= EMPTY_COUNT - self.empty_count()
+    }
+
+    fn empty_count(&self) -> usize {
+        (self.word(EMPTY_COUNT).load(Ordering::Relaxed) as usize).min(EMPTY_COUNT - HEAD_WORDS)
+    }
+
+    /// Ranges in it that have bytes.
     pub fn count(&self) -> usize {
         (self.word(1).load(Ordering::Relaxed) as usize).min(RANGES_MAX)
     }
@@ -235,6 +274,27 @@ mod tests {
         assert_eq!(table.attach(Attached { address: 1, bytes: 1 }), Err(Refusal::Full));
         assert!(table.detach(0));
         table.attach(Attached { address: 1, bytes: 1 }).unwrap();
+    }
+
+    #[test]
+    fn attached_ranges_of_no_bytes_are_detached_as_others_are() {
+        let (_words, table) = table();
+        table.attach(Attached { address: 100, bytes: 10 }).unwrap();
+        for address in [0, 100, 105, 105, 200] {
+            table.attach(Attached { address, bytes: 0 }).unwrap();
+        }
+        assert_eq!((table.count(), table.find(100, 10)), (1, Some(Attached { address: 100, bytes: 10 })));
+        assert!(table.find(200, 1).is_none() && !table.detach(50));
+        for address in [105, 100, 200, 105, 100, 0] {
+            assert!(table.detach(address), "{address}");
+        }
+        assert!([0, 100, 105, 200].iter().all(|address| !table.detach(*address)));
+        let all = (0..).take_while(|address| table.attach(Attached { address: *address, bytes: 0 }).is_ok());
+        assert!(all.count() >= RANGES_MAX);
+        assert_eq!(table.attach(Attached { address: 1, bytes: 1 }), Err(Refusal::Full));
+        assert!(
+            table.detach(7) && table.detach(8) && table.attach(Attached { address: 1, bytes: 1 }).is_ok()
+        );
     }
 
     #[test]

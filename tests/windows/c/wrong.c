@@ -200,6 +200,12 @@ int main(int argc, char **argv)
     EXPECT(MPI_Win_attach(dynamic, memory, 40), MPI_SUCCESS);
     EXPECT(MPI_Win_attach(dynamic, memory + 1, 40), MPI_ERR_RMA_ATTACH);
     EXPECT(MPI_Win_detach(dynamic, memory + 1), MPI_ERR_RMA_ATTACH);
+    /* Memory of no bytes is detached as other memory is. */
+    EXPECT(MPI_Win_attach(dynamic, memory + 1, 0), MPI_SUCCESS);
+    EXPECT(MPI_Win_attach(dynamic, NULL, 0), MPI_SUCCESS);
+    EXPECT(MPI_Win_detach(dynamic, memory + 1), MPI_SUCCESS);
+    EXPECT(MPI_Win_detach(dynamic, NULL), MPI_SUCCESS);
+    EXPECT(MPI_Win_detach(dynamic, memory + 1), MPI_ERR_RMA_ATTACH);
     MPI_Win_lock(MPI_LOCK_SHARED, me, 0, dynamic);
     MPI_Aint address;
     MPI_Get_address(&address, &address);

@@ -436,15 +436,12 @@ fn forget_names(call: &mut impl Progress, window: &Window) {
 pub fn attach_memory(call: &mut impl HasWindows, win: MPI_Win, base: usize, bytes: i64) -> Result<()> {
     let table = own_table(call, win)?;
     check(bytes >= 0, MPI_ERR_SIZE, || format!("size is {bytes}, expected 0 or more"))?;
-    if bytes == 0 {
-        return Ok(());
-    }
-    check(base != 0, MPI_ERR_BASE, || format!("base is a null pointer, expected {bytes} bytes of memory"))?;
+    check(base != 0 || bytes == 0, MPI_ERR_BASE, || {
+        format!("base is a null pointer, expected {bytes} bytes of memory")
+    })?;
     let refused = |refusal| {
         let text = match refusal {
-            Refusal::Full => {
-                format!("{} ranges are attached already, which is the most", table.count())
-            }
+            Refusal::Full => "as many ranges are attached already as can be".into(),
             Refusal::Overlaps(other) => format!(
                 "{bytes} bytes at {base:#x} overlap {} bytes at {:#x} that are attached",
                 other.bytes, other.address
