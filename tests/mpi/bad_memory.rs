@@ -124,6 +124,25 @@ fn bad_memory_of_any_call_is_the_user_s_line() {
     }
 }
 
+/// Files have a handler that lets errors pass; memory is no error of a file.
+#[test]
+fn bad_memory_of_every_call_on_a_file_is_the_user_s_line() {
+    let tried = Tried::new("mpi-bad-memory-files");
+    let calls = ["", "_at", "_all", "_at_all", "_shared", "_ordered"];
+    let begun = ["_all_begin", "_at_all_begin", "_ordered_begin"];
+    for verb in ["read", "write"] {
+        let started = calls[..5].iter().map(|call| format!("i{verb}{call}"));
+        let others = calls.iter().chain(&begun).map(|call| format!("{verb}{call}"));
+        for call in others.chain(started) {
+            let word = format!("file.{call}");
+            tried.expect_line(0, &word, &format!("MPI_File_{call}"), "buf");
+            if call.contains("all") || call.contains("ordered") {
+                tried.expect_line(1, &word, "MPI_", if call.contains("_begin") { "" } else { "buf" });
+            }
+        }
+    }
+}
+
 #[test]
 fn bad_memory_is_the_user_s_line_below_a_handler_that_passes_the_signal_on() {
     let tried = Tried::new("mpi-bad-memory-chained");

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! No call pays for it: who has no fault never comes here. What the kernel finds itself (EFAULT) is told
-//! by whoever asked the kernel, by [`say_refused`]. Programs that handle these signals keep their
+//! by whoever asked the kernel, by [`end_refused`] where the address is known, else by [`say_refused`]. Programs that handle these signals keep their
 //! handlers, which may mend a fault; those of gfortran and of Python's faulthandler only tell of it, so
 //! our line comes in front of theirs.
 
@@ -201,6 +201,14 @@ fn say(address: Option<usize>, access: Option<Access>, signal: c_int) {
         std::thread::sleep(if ends { END } else { END_WITHOUT_CORE });
         return;
     }
+    say_line(&walk, address, access);
+    if action_before(signal).is_some_and(|before| before.sa_sigaction == libc::SIG_DFL) {
+        leave_core(signal);
+        crate::end::end(Notice::Fatal(STATUS as u32), STATUS);
+    }
+}
+
+fn say_line(walk: &Walk, address: Option<usize>, access: Option<Access>) {
     let rank = RANK.load(Ordering::Relaxed);
     let right = match access {
         Some(Access::Read) => "read",
@@ -215,10 +223,21 @@ fn say(address: Option<usize>, access: Option<Access>, signal: c_int) {
             "rank {rank}: {call}: {place}{names} is no memory that may be {right}: is the address or the count wrong?"
         ),
     );
-    if action_before(signal).is_some_and(|before| before.sa_sigaction == libc::SIG_DFL) {
-        leave_core(signal);
-        crate::end::end(Notice::Fatal(STATUS as u32), STATUS);
+}
+
+/// Says the line of an access that the kernel has refused, which the running call has asked it for, and ends
+/// the job.
+#[cold]
+pub fn end_refused(address: usize, access: Access) -> ! {
+    if IS_SAID.swap(true, Ordering::AcqRel) {
+        // Another thread ends the job.
+        std::thread::sleep(END);
     }
+    let mut walk = Walk::new(Start::Here);
+    walk.go();
+    say_line(&walk, Some(address), Some(access));
+    leave_core(libc::SIGSEGV);
+    crate::end::end(Notice::Fatal(STATUS as u32), STATUS)
 }
 
 /// Leaves a core file where the user has asked for one (`ulimit -c`): a copy of this process, with this

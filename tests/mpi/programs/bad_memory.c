@@ -73,7 +73,6 @@ static void on_file(const char *what)
     MPI_File file;
     int is_read = strncmp(what, "file-read", 9) == 0;
     MPI_File_open(MPI_COMM_SELF, getenv("BAD_MEMORY_FILE"), MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file);
-    MPI_File_set_errhandler(file, MPI_ERRORS_ARE_FATAL);
     MPI_File_write(file, good, LARGE, MPI_CHAR, MPI_STATUS_IGNORE);
     MPI_File_seek(file, 0, MPI_SEEK_SET);
     if (strstr(what, "gaps")) {
@@ -88,6 +87,53 @@ static void on_file(const char *what)
         MPI_File_read(file, fixed, 64, MPI_CHAR, MPI_STATUS_IGNORE);
     else
         MPI_File_write(file, bad, 64, MPI_CHAR, MPI_STATUS_IGNORE);
+}
+
+/* Each call that moves data, "file.NAME": on a file of all ranks. */
+static void on_files(const char *what)
+{
+    MPI_File file;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Status *none = MPI_STATUS_IGNORE;
+    MPI_Offset at = 64 * me;
+    char *into = me == 0 ? fixed : good, *from = me == 0 ? bad : good;
+    MPI_File_open(MPI_COMM_WORLD, getenv("BAD_MEMORY_FILE"), MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file);
+    if (me == 0) MPI_File_write_at(file, 0, good, LARGE, MPI_CHAR, none);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (IS("file.read")) MPI_File_read(file, into, 64, MPI_CHAR, none);
+    if (IS("file.read_at")) MPI_File_read_at(file, at, into, 64, MPI_CHAR, none);
+    if (IS("file.read_all")) MPI_File_read_all(file, into, 64, MPI_CHAR, none);
+    if (IS("file.read_at_all")) MPI_File_read_at_all(file, at, into, 64, MPI_CHAR, none);
+    if (IS("file.read_shared")) MPI_File_read_shared(file, into, 64, MPI_CHAR, none);
+    if (IS("file.read_ordered")) MPI_File_read_ordered(file, into, 64, MPI_CHAR, none);
+    if (IS("file.iread")) MPI_File_iread(file, into, 64, MPI_CHAR, &request);
+    if (IS("file.iread_at")) MPI_File_iread_at(file, at, into, 64, MPI_CHAR, &request);
+    if (IS("file.iread_all")) MPI_File_iread_all(file, into, 64, MPI_CHAR, &request);
+    if (IS("file.iread_at_all")) MPI_File_iread_at_all(file, at, into, 64, MPI_CHAR, &request);
+    if (IS("file.iread_shared")) MPI_File_iread_shared(file, into, 64, MPI_CHAR, &request);
+    if (IS("file.read_all_begin")) MPI_File_read_all_begin(file, into, 64, MPI_CHAR), MPI_File_read_all_end(file, into, none);
+    if (IS("file.read_at_all_begin"))
+        MPI_File_read_at_all_begin(file, at, into, 64, MPI_CHAR), MPI_File_read_at_all_end(file, into, none);
+    if (IS("file.read_ordered_begin"))
+        MPI_File_read_ordered_begin(file, into, 64, MPI_CHAR), MPI_File_read_ordered_end(file, into, none);
+    if (IS("file.write")) MPI_File_write(file, from, 64, MPI_CHAR, none);
+    if (IS("file.write_at")) MPI_File_write_at(file, at, from, 64, MPI_CHAR, none);
+    if (IS("file.write_all")) MPI_File_write_all(file, from, 64, MPI_CHAR, none);
+    if (IS("file.write_at_all")) MPI_File_write_at_all(file, at, from, 64, MPI_CHAR, none);
+    if (IS("file.write_shared")) MPI_File_write_shared(file, from, 64, MPI_CHAR, none);
+    if (IS("file.write_ordered")) MPI_File_write_ordered(file, from, 64, MPI_CHAR, none);
+    if (IS("file.iwrite")) MPI_File_iwrite(file, from, 64, MPI_CHAR, &request);
+    if (IS("file.iwrite_at")) MPI_File_iwrite_at(file, at, from, 64, MPI_CHAR, &request);
+    if (IS("file.iwrite_all")) MPI_File_iwrite_all(file, from, 64, MPI_CHAR, &request);
+    if (IS("file.iwrite_at_all")) MPI_File_iwrite_at_all(file, at, from, 64, MPI_CHAR, &request);
+    if (IS("file.iwrite_shared")) MPI_File_iwrite_shared(file, from, 64, MPI_CHAR, &request);
+    if (IS("file.write_all_begin")) MPI_File_write_all_begin(file, from, 64, MPI_CHAR), MPI_File_write_all_end(file, from, none);
+    if (IS("file.write_at_all_begin"))
+        MPI_File_write_at_all_begin(file, at, from, 64, MPI_CHAR), MPI_File_write_at_all_end(file, from, none);
+    if (IS("file.write_ordered_begin"))
+        MPI_File_write_ordered_begin(file, from, 64, MPI_CHAR), MPI_File_write_ordered_end(file, from, none);
+    MPI_Wait(&request, none);
+    MPI_File_close(&file);
 }
 
 static void other(const char *what)
@@ -176,7 +222,9 @@ int main(int argc, char **argv)
         MPI_Op op;
         MPI_Op_create(touch, 1, &op);
         MPI_Reduce_local(good, good + 64, 1, MPI_INT, op);
-    } else if (strncmp(what, "file", 4) == 0)
+    } else if (strncmp(what, "file.", 5) == 0)
+        on_files(what);
+    else if (strncmp(what, "file", 4) == 0)
         on_file(what);
     else if (!on_window(what))
         other(what);

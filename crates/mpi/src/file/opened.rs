@@ -98,10 +98,7 @@ impl Opened {
     /// The error of a transfer that has not moved `bytes` bytes at `offset`.
     #[cold]
     pub fn failed(&self, verb: &str, bytes: usize, offset: i64, error: &io::Error) -> Error {
-        let mut text = format!("cannot {verb} {bytes} bytes at offset {offset} of {}: {error}", self.name());
-        if error.raw_os_error() == Some(libc::EFAULT) {
-            text += "; is the address buf or the count wrong?";
-        }
+        let text = format!("cannot {verb} {bytes} bytes at offset {offset} of {}: {error}", self.name());
         Error::new(class_of(error), text)
     }
 }
@@ -115,7 +112,6 @@ pub fn class_of(error: &io::Error) -> c_int {
         libc::EROFS => MPI_ERR_READ_ONLY,
         libc::ENOSPC | libc::EFBIG => MPI_ERR_NO_SPACE,
         libc::EDQUOT => MPI_ERR_QUOTA,
-        libc::EFAULT => MPI_ERR_BUFFER,
         libc::EBUSY | libc::ETXTBSY => MPI_ERR_FILE_IN_USE,
         libc::ENAMETOOLONG | libc::ENOTDIR | libc::EISDIR | libc::ELOOP => MPI_ERR_BAD_FILE,
         _ => MPI_ERR_IO,

@@ -7,6 +7,8 @@ use std::io::{Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 
 use tutti_files::process;
+use tutti_rma::device::Access;
+use tutti_runtime::bad_memory;
 
 use core::ffi::c_int;
 
@@ -22,6 +24,16 @@ pub struct Moved {
     pub bytes: usize,
     /// Why not more.
     pub error: Option<Error>,
+}
+
+impl Moved {
+    /// The kernel stops where it cannot access the memory of a transfer, which began at `at`.
+    fn refuse_bad_memory(self, at: *const u8, access: Access) -> Moved {
+        if self.error.as_ref().is_some_and(|error| error.raw_os_error() == Some(libc::EFAULT)) {
+            bad_memory::end_refused(at.addr() + self.bytes, access);
+        }
+        self
+    }
 }
 
 fn retried(mut call: impl FnMut() -> isize) -> Result<usize> {
@@ -137,12 +149,13 @@ pub fn is_directory(file: &OpenFile) -> bool {
     matches!(file, OpenFile::Here(file) if file.metadata().is_ok_and(|data| data.is_dir()))
 }
 
-/// Reads up to `bytes` bytes at an offset; fewer at the end of the file.
+/// Reads up to `bytes` bytes at an offset; fewer at the end of the file. Memory that cannot be written ends
+/// the job, as everywhere.
 ///
 /// # Safety
 /// `at` is valid for writing `bytes` bytes.
 pub unsafe fn read(file: &OpenFile, at: *mut u8, bytes: usize, offset: i64) -> Moved {
-    pieces(bytes, &tally::FILE_BYTES_READ, |done, part| match file {
+    let moved = pieces(bytes, &tally::FILE_BYTES_READ, |done, part| match file {
         // SAFETY: our contract; each part lies inside.
         OpenFile::Here(file) => retried(|| unsafe {
             libc::pread(file.as_raw_fd(), at.add(done).cast(), part, offset + done as i64)
@@ -152,15 +165,16 @@ pub unsafe fn read(file: &OpenFile, at: *mut u8, bytes: usize, offset: i64) -> M
             let part = unsafe { std::slice::from_raw_parts_mut(at.add(done), part) };
             file.read_at(part, (offset + done as i64).cast_unsigned())
         }
-    })
+    });
+    moved.refuse_bad_memory(at, Access::Write)
 }
 
-/// Writes `bytes` bytes at an offset.
+/// Writes `bytes` bytes at an offset. Memory that cannot be read ends the job, as everywhere.
 ///
 /// # Safety
 /// `at` is valid for reading `bytes` bytes.
 pub unsafe fn write(file: &OpenFile, at: *const u8, bytes: usize, offset: i64) -> Moved {
-    pieces(bytes, &tally::FILE_BYTES_WRITTEN, |done, part| match file {
+    let moved = pieces(bytes, &tally::FILE_BYTES_WRITTEN, |done, part| match file {
         // SAFETY: our contract; each part lies inside.
         OpenFile::Here(file) => retried(|| unsafe {
             libc::pwrite(file.as_raw_fd(), at.add(done).cast(), part, offset + done as i64)
@@ -170,7 +184,8 @@ pub unsafe fn write(file: &OpenFile, at: *const u8, bytes: usize, offset: i64) -
             let part = unsafe { std::slice::from_raw_parts(at.add(done), part) };
             file.write_at(part, (offset + done as i64).cast_unsigned())
         }
-    })
+    });
+    moved.refuse_bad_memory(at, Access::Read)
 }
 
 fn pieces(bytes: usize, moved: &Tally, mut call: impl FnMut(usize, usize) -> Result<usize>) -> Moved {
