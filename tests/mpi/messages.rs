@@ -33,6 +33,18 @@ fn cancelled_sends_complete_and_never_arrive() {
 }
 
 #[test]
+fn freed_handles_stay_valid_for_operations_that_have_not_ended() {
+    conforms("freed_handles", &[1, 2, 3]);
+    between_nodes("freed_handles");
+    let scratch = Scratch::new("mpi-freed-handles-checked");
+    let compiled = compile("tests/mpi/programs/freed_handles.c", scratch.path());
+    let mut mpiexec = program("mpiexec");
+    mpiexec.env("TUTTI_CHECK", "1").args(["-n", "3"]).arg(&compiled);
+    let ran = run(&mut mpiexec, LIMIT).expect_success();
+    assert!(ran.stdout.contains("freed_handles: ok\n") && !ran.stderr.contains("never freed"), "{ran}");
+}
+
+#[test]
 fn request_errors_are_raised_on_the_communicator_of_the_request() {
     conforms("request_errors", &[2, 3]);
     between_nodes("request_errors");

@@ -5,10 +5,13 @@
 //! The copies live in memory of the library; the user's buffer only says how much may be pending, so it may
 //! be smaller than the standard's bookkeeping would need and is never written.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use core::ffi::c_void;
 
 use crate::abi::*;
-use crate::attached::Attached;
+use crate::attached::{Attached, Origin};
 use crate::comm::Comms;
 use crate::error::{Error, Result, check};
 use crate::progress::Progress;
@@ -16,24 +19,42 @@ use crate::request::Request;
 use crate::session::Environment;
 use crate::wait_goal::Goal;
 
-/// The buffer that a buffered send on a communicator counts against.
-///
-/// # Errors
-/// MPI_ERR_COMM; MPI_ERR_BUFFER when there is none.
-pub fn of_send(comms: &Comms, env: &Environment, comm: MPI_Comm) -> Result<Attached> {
-    let comm = comms.find(comm)?;
-    let of_session = || comm.origin.as_ref().and_then(|origin| origin.buffer.borrow().clone());
-    let found = comm.buffer.clone().or_else(of_session).or_else(|| env.buffer.clone());
-    found.ok_or_else(|| {
-        Error::new(MPI_ERR_BUFFER, "no buffer is attached; call MPI_Buffer_attach before a buffered send")
-    })
+/// Where a buffer may be attached for the buffered sends of a communicator, beside the process. A persistent
+/// send keeps it: the communicator may be freed before it starts.
+#[derive(Clone, Debug)]
+pub struct Places {
+    own: Rc<RefCell<Option<Attached>>>,
+    session: Option<Rc<Origin>>,
+}
+
+impl Places {
+    /// Those of a communicator.
+    ///
+    /// # Errors
+    /// MPI_ERR_COMM when the handle names none.
+    pub fn of(comms: &Comms, comm: MPI_Comm) -> Result<Places> {
+        let comm = comms.find(comm)?;
+        Ok(Places { own: Rc::clone(&comm.buffer), session: comm.origin.clone() })
+    }
+
+    /// The buffer that a send counts against.
+    ///
+    /// # Errors
+    /// MPI_ERR_BUFFER when there is none.
+    pub fn attached(&self, env: &Environment) -> Result<Attached> {
+        let of_session = || self.session.as_ref().and_then(|origin| origin.buffer.borrow().clone());
+        let found = self.own.borrow().clone().or_else(of_session).or_else(|| env.buffer.clone());
+        found.ok_or_else(|| {
+            Error::new(MPI_ERR_BUFFER, "no buffer is attached; call MPI_Buffer_attach before a buffered send")
+        })
+    }
 }
 
 /// The buffer of an owner.
 fn buffer_of(comms: &Comms, env: &Environment, owner: BufferOwner) -> Result<Option<Attached>> {
     Ok(match owner {
         BufferOwner::Process => env.buffer.clone(),
-        BufferOwner::Comm(comm) => comms.find(comm)?.buffer.clone(),
+        BufferOwner::Comm(comm) => comms.find(comm)?.buffer.borrow().clone(),
         BufferOwner::Session(session) => env.session(session)?.origin.buffer.borrow().clone(),
     })
 }

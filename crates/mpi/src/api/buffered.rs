@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
 use crate::attached::Attached;
-use crate::buffered::{self, BufferOwner};
+use crate::buffered::{self, BufferOwner, Places};
 use crate::comm::HasComms;
 use crate::datatype::Data;
 use crate::datatype::HasTypes;
@@ -45,7 +45,10 @@ pub(super) fn send(
     comm: MPI_Comm,
 ) -> Result<()> {
     match point_to_point::message(call, data, dest, tag, comm, Mode::Standard)? {
-        Some(message) => send_message(call, message, comm),
+        Some(message) => {
+            let places = Places::of(call.comms(), comm)?;
+            send_message(call, message, &places)
+        }
         None => Ok(()),
     }
 }
@@ -64,12 +67,12 @@ pub(super) fn start_send(
 
 /// Sends a message from a copy of its data.
 pub(super) fn send_message(
-    call: &mut (impl Progress + HasComms + HasEnvironment),
+    call: &mut (impl Progress + HasEnvironment),
     message: Message,
-    comm: MPI_Comm,
+    places: &Places,
 ) -> Result<()> {
     call.progress(None);
-    let owned = buffered::of_send(call.comms(), call.env(), comm)?.take(&message.buffer)?;
+    let owned = places.attached(call.env())?.take(&message.buffer)?;
     call.engine_mut().send_owned(message, owned);
     Ok(())
 }
@@ -93,7 +96,9 @@ fn set(
 ) -> Result<()> {
     match owner {
         BufferOwner::Process => call.env_mut().buffer = buffer,
-        BufferOwner::Comm(comm) => call.comms_mut().find_mut(comm)?.buffer = buffer,
+        BufferOwner::Comm(comm) => {
+            call.comms().find(comm)?.buffer.replace(buffer);
+        }
         BufferOwner::Session(session) => {
             call.env().session(session)?.origin.buffer.replace(buffer);
         }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use core::ffi::c_int;
 
 use crate::abi::*;
+use crate::buffered::Places;
 use crate::comm::HasComms;
 use crate::compound;
 use crate::datatype::Data;
@@ -33,11 +34,12 @@ pub(super) fn send(
     let message = point_to_point::message(call, data, dest, tag, comm, mode)?;
     let message = message.map(|message| Rc::new(RefCell::new(message)));
     let renewed = message.clone();
+    let places = Places::of(call.comms(), comm)?;
     let index = compound::persistent(call, move |call| {
         let started = match message.as_deref().map(RefCell::borrow).as_deref() {
             None => Started::Done,
             Some(message) if how == How::Buffered => {
-                super::buffered::send_message(call, message.clone(), comm)?;
+                super::buffered::send_message(call, message.clone(), &places)?;
                 Started::Done
             }
             Some(message) if how == How::Standard && call.engine_mut().try_send_quickly(message) => {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::inspection::Inspection;
 use super::{CALL, Severity, counted, line_up, name_of};
+use crate::abi::MPI_Datatype;
 use crate::comm::CONTEXTS_PER_COMM;
 use crate::request::{RequestKind, WhenDone};
 
@@ -129,6 +130,7 @@ impl Inspection<'_> {
             .map(|(index, _)| (2, "group", self.comms.groups().handle(index), index));
         let types = self.types.made().iter().filter(|(_, datatype)| !datatype.is_predefined());
         let types = types.map(|(index, _)| (3, "datatype", self.types.made().handle(index), index));
+        let types = types.filter(|(_, _, handle, _)| !self.types.has_freed(MPI_Datatype(*handle)));
         let ops =
             self.colls.ops.iter().map(|(index, _)| (4, "operation", self.colls.ops.handle(index), index));
         let mut makers: BTreeMap<(&str, &str), usize> = BTreeMap::new();

@@ -11,6 +11,7 @@ use tutti_datatype::{
 };
 
 use crate::abi::*;
+use crate::datatype::Reference;
 use crate::error::Error;
 
 /// An operation made by the user.
@@ -38,6 +39,8 @@ pub struct Reducer {
     /// The elements.
     pub datatype: Elements,
     pub(super) handle: MPI_Datatype,
+    /// Keeps the handle for a function of the user.
+    pub(super) _reference: Option<Reference>,
 }
 
 /// How an operation is applied.
@@ -135,7 +138,13 @@ impl Reducer {
     #[cfg(test)]
     pub fn predefined(op: MPI_Op, datatype: &Datatype, commutative: bool) -> Self {
         let kernel = kernel(op, datatype.element.expect("predefined")).expect("the operation is defined");
-        Reducer { apply: Apply::Kernel(kernel), commutative, datatype: datatype.elements(), handle: MPI_INT }
+        Reducer {
+            apply: Apply::Kernel(kernel),
+            commutative,
+            datatype: datatype.elements(),
+            handle: MPI_INT,
+            _reference: None,
+        }
     }
 
     /// Name of the operation; of several that do the same with these elements the first.

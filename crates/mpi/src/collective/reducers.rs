@@ -16,7 +16,8 @@ impl Collectives {
         let datatype = types.find(handle)?;
         if let Some(user) = self.ops.find(op.0) {
             let (apply, commutative) = (Apply::User(*user), user.commutative);
-            return Ok(Reducer { apply, commutative, datatype: datatype.elements(), handle });
+            let (datatype, _reference) = (datatype.elements(), types.refer(handle));
+            return Ok(Reducer { apply, commutative, datatype, handle, _reference });
         }
         let found = datatype.element.and_then(|element| kernel(op, element));
         match found {
@@ -25,6 +26,7 @@ impl Collectives {
                 commutative: true,
                 datatype: datatype.elements(),
                 handle,
+                _reference: None,
             }),
             None if predefined_name(op).is_none() => Err(bad_op(op)),
             None => Err(undefined(op, handle, datatype)),

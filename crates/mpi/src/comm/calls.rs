@@ -25,7 +25,6 @@ use crate::collective::state::HasCollectives;
 use crate::comm::HasComms;
 use crate::datatype::HasTypes;
 use crate::engine::Left;
-use crate::errhandler;
 use crate::error::{Result, check};
 use crate::file::HasFiles;
 use crate::info::Info;
@@ -458,7 +457,9 @@ pub(crate) fn free_comm(call: &mut impl EndsComms, handle: MPI_Comm) -> Result<(
     if let Some(index) = call.comms().made.index(handle.0) {
         let mut comm = call.comms_mut().made.remove(index);
         comm.collective.release(&call.engine().job);
-        errhandler::release(comm.errhandler);
+        call.comms_mut().keep_freed(comm.context, handle, comm.errhandler);
+        let ended = call.comms().ended(&call.engine().requests);
+        call.comms_mut().forget_freed(&ended);
     }
     if has_guests {
         let launches = call.comms().launches(call.engine());

@@ -15,6 +15,7 @@ impl Comms {
         Comms {
             predefined,
             made: Slab::new(Kind::Comm),
+            freed: Vec::new(),
             groups: Slab::new(Kind::Group),
             parent: MPI_COMM_NULL,
             ports: Default::default(),

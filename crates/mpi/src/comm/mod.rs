@@ -3,13 +3,14 @@
 //! [`group`] is the algebra of groups; [`agreement`] how the members of a communicator exchange a few
 //! numbers; [`creation`] and [`intercomm`] and [`machine`] make communicators with it; [`arranged`] makes
 //! those with a [`topology`]; [`ports`] bring groups together that have no communicator, also of other
-//! launches ([`spanning`]); [`calls`] goes from handles to all of these and back, and ends them; [`moved`]
-//! has what ranks that move hand over.
+//! launches ([`spanning`]); [`calls`] goes from handles to all of these and back, and ends them; [`freed`] has
+//! what operations need of those that ended; [`moved`] has what ranks that move hand over.
 
 pub mod agreement;
 mod arranged;
 pub(crate) mod calls;
 mod creation;
+mod freed;
 pub mod from_groups;
 pub mod group;
 pub mod intercomm;
@@ -24,6 +25,7 @@ pub mod spanning;
 pub mod spawn;
 pub mod topology;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -70,8 +72,8 @@ pub struct Comm {
     pub of_session: bool,
     /// Session that it goes back to, where it is known.
     pub origin: Option<Rc<Origin>>,
-    /// The buffer for buffered sends that is attached to it.
-    pub buffer: Option<Attached>,
+    /// Place of the buffer for buffered sends that is attached to it; persistent ones share it.
+    pub buffer: Rc<RefCell<Option<Attached>>>,
     /// State of collective operations.
     pub collective: crate::collective::state::State,
 }
@@ -83,6 +85,8 @@ pub struct Comms {
     predefined: [Comm; 2],
     /// Communicators made by the user.
     made: Slab<Comm>,
+    /// Communicators that are freed, as far as operations may need them.
+    freed: Vec<freed::Freed>,
     /// Groups made by the user.
     groups: Slab<Rc<Group>>,
     /// The intercommunicator with those who started this process, or MPI_COMM_NULL.
@@ -142,7 +146,7 @@ impl Comm {
             creations: 0,
             of_session: false,
             origin,
-            buffer: None,
+            buffer: Rc::default(),
             collective: Default::default(),
         }
     }

@@ -2,13 +2,14 @@
 //!
 //! A handle names a [`tutti_datatype::Datatype`], predefined ([`predefined`], [`fortran`]) or made by the
 //! user; [`Types`] has both ([`registry`]). The constructors ([`constructors`], [`arrays`]) check what the
-//! user gives and put layouts together; [`moved`] has what ranks that move hand over.
+//! user gives and put layouts together; [`references`] keep handles for pending operations; [`moved`] has what ranks that move hand over.
 
 pub mod arrays;
 pub mod constructors;
 pub mod fortran;
 pub(crate) mod moved;
 pub mod predefined;
+pub mod references;
 pub mod registry;
 mod remade;
 
@@ -23,6 +24,7 @@ use crate::abi::*;
 use crate::error::{Error, Result, check};
 use crate::handle::Slab;
 pub use predefined::Predefined;
+pub use references::Reference;
 pub(crate) use remade::remade;
 
 /// The datatypes of a process.
@@ -30,6 +32,7 @@ pub(crate) use remade::remade;
 pub struct Types {
     predefined: Predefined,
     made: Slab<Datatype>,
+    references: references::References,
 }
 
 /// A call that reaches datatypes.

@@ -88,9 +88,10 @@ impl Types {
         for (index, datatype) in self.made.iter() {
             let layout = held.keep(&mut places, &datatype.layout);
             // The layout of a predefined type has its handle.
-            if !datatype.is_predefined() {
+            let handle = MPI_Datatype(self.made.handle(index));
+            if !datatype.is_predefined() && !self.has_freed(handle) {
                 held.types.push(HeldType {
-                    handle: MPI_Datatype(self.made.handle(index)),
+                    handle,
                     layout,
                     is_committed: datatype.is_committed(),
                     name: datatype.name.clone(),

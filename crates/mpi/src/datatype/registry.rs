@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use tutti_datatype::{Bounds, Buffer, Datatype, Element, Layout, Part};
 
+use super::references::{Reference, References};
 use super::{Data, Predefined, Types, checked_count, named};
 use crate::abi::*;
 use crate::error::{Error, Result, check};
@@ -12,7 +13,11 @@ use crate::handle::{Kind, Slab};
 impl Types {
     /// The predefined types.
     pub fn new() -> Self {
-        Types { predefined: Predefined::new(), made: Slab::new(Kind::Datatype) }
+        Types {
+            predefined: Predefined::new(),
+            made: Slab::new(Kind::Datatype),
+            references: References::default(),
+        }
     }
 
     /// A datatype by handle.
@@ -23,7 +28,10 @@ impl Types {
     pub fn find(&self, handle: MPI_Datatype) -> Result<&Datatype> {
         match self.predefined.find(handle) {
             Some(datatype) => Ok(datatype),
-            None => self.made.find(handle.0).ok_or_else(|| bad_datatype(handle)),
+            None => match self.made.find(handle.0) {
+                Some(datatype) if !self.references.is_gone(handle) => Ok(datatype),
+                _ => Err(bad_datatype(handle)),
+            },
         }
     }
 
@@ -34,6 +42,7 @@ impl Types {
     pub fn find_mut(&mut self, handle: MPI_Datatype) -> Result<&mut Datatype> {
         match self.predefined.find_mut(handle) {
             Some(datatype) => Ok(datatype),
+            None if self.references.is_gone(handle) => Err(bad_datatype(handle)),
             None => self.made.find_mut(handle.0).ok_or_else(|| bad_datatype(handle)),
         }
     }
@@ -70,6 +79,7 @@ impl Types {
 
     /// A handle for a new type.
     pub fn add(&mut self, datatype: Datatype) -> MPI_Datatype {
+        self.remove_gone();
         let index = self.made.insert(datatype);
         MPI_Datatype(self.made.handle(index))
     }
@@ -88,21 +98,46 @@ impl Types {
     /// MPI_ERR_TYPE when the handle names no type, or a predefined one.
     pub fn check_not_predefined(&self, handle: MPI_Datatype) -> Result<()> {
         let datatype = self.find(handle)?;
+        if self.references.has_freed(handle) {
+            return Err(bad_datatype(handle));
+        }
         check(!datatype.is_predefined(), MPI_ERR_TYPE, || {
             let name = String::from_utf8_lossy(&datatype.name);
             format!("datatype {:#x} {name} is predefined and cannot be freed", handle.0)
         })
     }
 
-    /// Lets go of a handle. Whatever uses the type keeps what it needs.
+    /// Lets go of a handle. Whatever uses the type keeps what it needs, the handle too ([`Types::refer`]).
     ///
     /// # Errors
     /// MPI_ERR_TYPE when it names no type, or a predefined one.
     pub fn free(&mut self, handle: MPI_Datatype) -> Result<()> {
         self.check_not_predefined(handle)?;
         let index = self.made.index(handle.0).expect("a type that is not predefined is in the slab");
-        self.made.remove(index);
+        self.remove_gone();
+        if !self.references.free(handle) {
+            self.made.remove(index);
+        }
         Ok(())
+    }
+
+    /// A reference to a handle, for an operation that gives it to a function of the program; none of a
+    /// predefined type, whose handle is always there.
+    pub fn refer(&self, handle: MPI_Datatype) -> Option<Reference> {
+        let datatype = self.find(handle).ok().filter(|datatype| !datatype.is_predefined());
+        datatype.map(|_| self.references.refer(handle))
+    }
+
+    /// Whether the program has freed a type whose handle a pending operation may need.
+    pub(crate) fn has_freed(&self, handle: MPI_Datatype) -> bool {
+        self.references.has_freed(handle)
+    }
+
+    fn remove_gone(&mut self) {
+        for handle in self.references.take_gone() {
+            let index = self.made.index(handle).expect("a referred type is in the slab");
+            self.made.remove(index);
+        }
     }
 
     /// The types that the user has made.

@@ -77,8 +77,9 @@ fn prepare(
     let mut converted = None;
     if !representation.is_plain() {
         let layout = call.types().layout(data.datatype)?;
-        let typed =
-            Typed { buffer: user, address: data.address, count: data.count, datatype: data.datatype, layout };
+        let Data { address, count, datatype } = data;
+        let reference = call.types().refer(datatype);
+        let typed = Typed { buffer: user, address, count, datatype, reference, layout };
         let is_write = direction == Direction::Write;
         let rank = std::cell::RefCell::new(call.rank());
         let unlocked = |action: &mut dyn FnMut()| rank.borrow_mut().unlocked(action);

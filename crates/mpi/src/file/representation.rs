@@ -15,7 +15,7 @@ use tutti_datatype::{Bounds, Buffer, Layout, Part, Signature, external};
 
 use crate::abi::*;
 use crate::datatype::constructors::Form;
-use crate::datatype::remade;
+use crate::datatype::{Reference, remade};
 use crate::error::{Error, Result, check};
 
 /// A representation.
@@ -198,6 +198,8 @@ pub struct Data {
     pub count: i64,
     /// Handle of their type.
     pub datatype: MPI_Datatype,
+    /// Keeps the handle for a function of the user.
+    pub reference: Option<Reference>,
     /// Layout of the type.
     pub layout: Rc<Layout>,
 }

@@ -199,6 +199,10 @@ pub fn raise(mut guard: Guard, name: &CStr, comm: MPI_Comm, error: Error) -> c_i
     if let Some((win, handler)) = of_operation.and_then(|comm| guard.wins.of_comm(comm)) {
         return raise_with(guard, name, handler, win.0, error);
     }
+    let of_freed = error.context.filter(|_| of_operation.is_none());
+    if let Some((freed, handler)) = of_freed.and_then(|context| guard.comms.freed_with(context)) {
+        return raise_with(guard, name, handler, freed.0, error);
+    }
     let comm = of_operation.unwrap_or(comm);
     let (comm, handler) = match guard.comms.find(comm) {
         Ok(found) => (comm, found.errhandler),
