@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Ranges of no bytes stand apart, from the end on, and only their rank knows of them: they are detached as
-//! others are. Its rank alone writes. The version is odd while it changes the table; a reader that finds an odd one, or
-//! another one afterwards, looks again.
+//! others are. Its rank alone writes. The version is odd while it changes the table; a reader that finds an
+//! odd one, or another one afterwards, looks again.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;

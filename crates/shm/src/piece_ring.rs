@@ -17,7 +17,8 @@
 //! A receiver that waits for all partitions looks at `called` alone: if it looked at `written`, that line
 //! would go from core to core with each partition. The sender calls every [`CALL_WORDS`], when all partitions
 //! are ready, and when it finds no room; then it rings, too. A receiver that asks for one partition looks at
-//! `written`. It rings when it has made room.
+//! `written`. It says what it has taken, and rings, when it has made room of a quarter of the ring, or has
+//! taken all of a start: a sender that finds no room has more in the ring than that.
 //!
 //! Stopped anywhere, a ring holds whole records, which the receiver takes in the order of the sender. It is
 //! used again by a later send to the same rank when all has been taken.
@@ -218,6 +219,8 @@ pub struct Consumer {
     parts: Parts,
     operation: u32,
     taken: u64,
+    /// Words that the sender was told of ([`Consumer::publish`]).
+    published: u64,
     at: usize,
     /// Words that the sender had written when this end last looked.
     known_written: u64,
@@ -230,7 +233,7 @@ impl Consumer {
     pub fn new(parts: Parts, operation: u32) -> Self {
         let taken = parts.head().taken.load(Relaxed);
         let at = (taken % parts.room as u64) as usize;
-        Consumer { parts, operation, taken, at, known_written: taken, known_called: taken }
+        Consumer { parts, operation, taken, published: taken, at, known_written: taken, known_called: taken }
     }
 
     /// Whether the sender has called since this was last asked.
@@ -279,8 +282,21 @@ impl Consumer {
     }
 
     /// Tells the sender what has been taken. One that may sleep must be rung, too.
-    pub fn publish(&self) {
+    pub fn publish(&mut self) {
+        self.published = self.taken;
         self.parts.head().taken.store(self.taken, Release);
+    }
+
+    /// The same when it is a quarter of the ring or more; whether it was. A sender that is not told has room
+    /// for any record as soon as this end has taken all that is there, if none is longer than half of the
+    /// ring.
+    #[inline(always)]
+    pub fn publish_much(&mut self) -> bool {
+        let is_much = self.taken - self.published >= (self.parts.room / 4) as u64;
+        if is_much {
+            self.publish();
+        }
+        is_much
     }
 }
 

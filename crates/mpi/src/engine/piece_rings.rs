@@ -5,7 +5,7 @@
 //! Psend_init   take_ring: one that is empty again, or make_ring: a new one in the caller's memory
 //! Pready       write_pieces; an operation that finds no room is looked at by each progress until it has some
 //! Start        read_pieces; an operation that has not all is looked at by each progress until it has
-//! Parrived     try_find_arrived, which leaves the last record to progress; else read_ring_now
+//! Parrived     has_seen_arrived; try_find_arrived, which leaves the last record to progress; read_ring_now
 //! free         put_ring_back
 //! ```
 
@@ -18,6 +18,7 @@ use super::message::{Message, Mode};
 use crate::abi::*;
 use crate::check_mode;
 use crate::handle::NONE;
+use crate::request::extra::Extra;
 use crate::request::partition::pieces::Written;
 use crate::request::partition::ring::{End, RING_BYTES, RingOut};
 use crate::request::{Request, RequestKind, Started, WhenDone};
@@ -90,14 +91,22 @@ impl Engine {
         true
     }
 
-    /// Whether a partition of a receive has arrived, where that costs no more than a look into its ring;
-    /// false says nothing.
+    /// Whether a partition of a receive has arrived, where that is known from one look; false says nothing.
     #[inline(always)]
+    pub fn has_seen_arrived(&self, request: MPI_Request, partition: i32) -> bool {
+        let Some((_, request)) = self.requests.named(request.0) else { return false };
+        match request.extra.as_deref() {
+            Some(Extra::Partitioned(made)) => made.is_in_last_run(partition as u32),
+            _ => false,
+        }
+    }
+
+    /// The same where it costs no more than a look into its ring.
     pub fn try_find_arrived(&mut self, request: MPI_Request, partition: i32) -> bool {
         let Some(index) = self.requests.index(request.0) else { return false };
         let Some(made) = self.partitioned_mut(index) else { return false };
         let (found, peer) = (made.find_in_ring(partition as usize), made.peer);
-        if found.any
+        if found.has_made_room
             && let Some(from) = peer
         {
             self.job.ring(from as usize);

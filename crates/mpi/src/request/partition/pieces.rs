@@ -125,8 +125,8 @@ pub(crate) struct Read {
 /// Outcome of a look for one partition.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Whether a record was taken.
-    pub(crate) any: bool,
+    /// Whether the sender was told of room, and must be rung.
+    pub(crate) has_made_room: bool,
     /// Whether the partition has arrived; where not, more must be done to know.
     pub(crate) has_arrived: bool,
 }
@@ -336,7 +336,6 @@ impl Partitioned {
 
     /// Looks for a partition of a started receive, in the ring if need be. Data are all that it takes, and it
     /// leaves the last of a start and what has no room to [`Partitioned::read_ring`].
-    #[inline(always)]
     pub(crate) fn find_in_ring(&mut self, partition: usize) -> Found {
         let mut found = Found::default();
         let Side::Receiver(Some(Introduction { partitions, bytes: each, .. })) = self.side else {
@@ -352,6 +351,7 @@ impl Partitioned {
         let (Some(End::In(ring)), None, true) = (ring.as_deref_mut(), bulk, *is_looked_at) else {
             return found;
         };
+        let mut any = false;
         while !found.has_arrived
             && let Some(Record::Data(run, data)) = ring.peek(each)
         {
@@ -365,12 +365,18 @@ impl Partitioned {
             unsafe { store_record(&self.whole, &place, data) };
             set.insert(run);
             ring.take();
-            (found.any, found.has_arrived) = (true, set.covers(&theirs));
+            (any, found.has_arrived) = (true, set.covers(&theirs));
         }
-        if found.any {
-            ring.publish();
-        }
+        found.has_made_room = any && ring.publish_much();
         found
+    }
+
+    /// Whether a partition of a receive is in the last run of those that have arrived, where both sides have
+    /// as many: the usual case, which costs a look.
+    #[inline(always)]
+    pub(crate) fn is_in_last_run(&self, partition: u32) -> bool {
+        let Side::Receiver(Some(sender)) = &self.side else { return false };
+        sender.partitions == self.partitions && self.pieces.set.has_in_last(partition)
     }
 
     /// Reads the records in the ring, up to the end of this start, or to data that are the next message.

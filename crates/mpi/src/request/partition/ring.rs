@@ -187,8 +187,14 @@ impl RingIn {
     }
 
     /// Tells the sender what has been taken.
-    pub(crate) fn publish(&self) {
+    pub(crate) fn publish(&mut self) {
         self.end.publish();
+    }
+
+    /// The same when it is much; whether it was.
+    #[inline(always)]
+    pub(crate) fn publish_much(&mut self) -> bool {
+        self.end.publish_much()
     }
 }
 

@@ -40,6 +40,13 @@ impl PartitionSet {
         partition == self.last.end
     }
 
+    /// Whether its last run has this one.
+    #[inline(always)]
+    pub(crate) fn has_in_last(&self, partition: u32) -> bool {
+        steps::count(1);
+        self.last.contains(&partition)
+    }
+
     /// Adds the one that follows its last run ([`PartitionSet::is_next`]).
     #[inline(always)]
     pub(crate) fn insert_next(&mut self) {

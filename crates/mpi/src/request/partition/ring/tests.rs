@@ -77,6 +77,38 @@ fn records_are_read_in_order_whatever_their_lengths() {
     }
 }
 
+/// The sender is told of room now and then only: all the same it has some when everything has been taken.
+#[test]
+fn records_of_any_length_find_room_behind_a_receiver_that_has_taken_all() {
+    let mut random = Random::new(tutti_testkit::seed());
+    let mapping = Rc::new(memory());
+    let (mut out, mut into) = (RingOut::new(again(&mapping)), RingIn::new(mapping, 0));
+    let mut data = vec![7_u8; DATA_BYTES_MAX];
+    let buffer = Buffer::contiguous(data.as_mut_ptr(), data.len());
+    let (mut records, mut told) = (0, 0);
+    for _ in 0..300 {
+        let mut written = Vec::new();
+        while !random.chance(1) {
+            // The first one behind a ring that is empty is as long as can be.
+            let bytes = if written.is_empty() { DATA_BYTES_MAX } else { 1 + random.below(60) as usize };
+            let number = written.len() as u32;
+            // SAFETY: the data are a vector, and as long.
+            if !unsafe { out.try_write(&(number..number + 1), Some((&buffer, 0..bytes))) } {
+                assert!(number > 0, "an empty ring has no room for a record");
+                break;
+            }
+            written.push(bytes);
+        }
+        records += written.len();
+        for (number, bytes) in (0..).zip(written) {
+            assert!(matches!(into.peek(bytes), Some(Record::Data(run, _)) if run == (number..number + 1)));
+            into.take();
+            told += usize::from(into.publish_much());
+        }
+    }
+    assert!(told > 0 && told < records / 20, "{told} of {records}");
+}
+
 #[test]
 fn records_are_whole_while_both_ends_run() {
     const RECORDS: u32 = 20_000;
