@@ -34,6 +34,12 @@ impl Memory {
         Memory(memory)
     }
 
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.0.len() * size_of::<Unit>()
+    }
+
     /// Where they are.
     pub(crate) fn address(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()

@@ -144,13 +144,20 @@ pub(super) fn allreduce_in_order(plan: &mut Plan, reduction: &Reduction) {
         }
         distance *= 2;
     }
-    fold(plan, reduction, |rank| pieces((rank + size - me) % size, 1));
+    let laid_out = laid_out(plan, &reduction.reducer, reduction.count);
+    fold(plan, reduction, laid_out, |rank| pieces((rank + size - me) % size, 1));
 }
 
 /// Up the tree whose root is `root`, all contributions side by side; the root combines them in the order of
 /// [`fold`]. In portions of so many bytes of each rank, or of one element.
 pub(super) fn reduce_in_order(plan: &mut Plan, reduction: &Reduction, root: usize, room: usize) {
     let each = room.checked_div(reduction.bytes_per_element()).unwrap_or(reduction.count).max(1);
+    let relative = (plan.me + plan.size() - root) % plan.size();
+    // Each portion is where the one before it was.
+    let most = each.min(reduction.count);
+    let bytes = branch(relative, plan.size()) * most * reduction.bytes_per_element();
+    let gathered = plan.schedule.memory(bytes);
+    let laid_out = if relative == 0 { laid_out(plan, &reduction.reducer, most) } else { None };
     let mut first = 0;
     loop {
         let count = each.min(reduction.count - first);
@@ -162,7 +169,7 @@ pub(super) fn reduce_in_order(plan: &mut Plan, reduction: &Reduction, root: usiz
             reducer: reduction.reducer.clone(),
             is_in_place: reduction.is_in_place,
         };
-        reduce_portion_in_order(plan, &portion, root);
+        reduce_portion_in_order(plan, &portion, root, gathered, laid_out);
         first += count;
         if first >= reduction.count {
             return;
@@ -171,43 +178,59 @@ pub(super) fn reduce_in_order(plan: &mut Plan, reduction: &Reduction, root: usiz
     }
 }
 
-fn reduce_portion_in_order(plan: &mut Plan, reduction: &Reduction, root: usize) {
+/// How far above a rank, counted from the root, the next one is in the tree.
+fn distance_up(relative: usize) -> usize {
+    1 << relative.trailing_zeros()
+}
+
+/// Ranks of the branch that begins at one, with itself.
+fn branch(relative: usize, size: usize) -> usize {
+    match relative {
+        0 => size,
+        _ => distance_up(relative).min(size - relative),
+    }
+}
+
+/// `gathered` has room for the portion of this rank and of those below it in the tree, as they travel.
+fn reduce_portion_in_order(
+    plan: &mut Plan,
+    reduction: &Reduction,
+    root: usize,
+    gathered: *mut u8,
+    laid_out: Option<*mut u8>,
+) {
     let (size, bytes) = (plan.size(), reduction.bytes);
     let relative = (plan.me + size - root) % size;
     let absolute = |relative: usize| (relative + root) % size;
-    let distance_up = |relative: usize| 1_usize << relative.trailing_zeros();
-    let branch = |relative: usize| match relative {
-        0 => size,
-        _ => distance_up(relative).min(size - relative),
-    };
-    // As they travel: that of this rank, then those of the ranks below it in the tree.
-    let mine = branch(relative);
-    let gathered = plan.schedule.memory(mine * bytes);
+    let mine = branch(relative, size);
     let pieces =
         |first: usize, ranks: usize| Buffer::contiguous(gathered.wrapping_add(first * bytes), ranks * bytes);
     plan.schedule.copy(reduction.contribution(), pieces(0, 1));
     let mut distance = 1;
     while distance < mine {
         let from = relative + distance;
-        plan.receive(absolute(from), pieces(distance, branch(from)));
+        plan.receive(absolute(from), pieces(distance, branch(from, size)));
         distance *= 2;
     }
     plan.schedule.await_all();
     if relative == 0 {
-        fold(plan, reduction, |rank| pieces((rank + size - root) % size, 1));
+        fold(plan, reduction, laid_out, |rank| pieces((rank + size - root) % size, 1));
     } else {
         plan.send(absolute(relative - distance_up(relative)), pieces(0, mine));
     }
 }
 
+/// Memory for operands of a function of the user, which sees elements of its type: they may have gaps.
+fn laid_out(plan: &mut Plan, reducer: &Reducer, count: usize) -> Option<*mut u8> {
+    reducer.kernel().is_none().then(|| plan.schedule.elements(&reducer.datatype, count))
+}
+
 /// Combines the contributions of all ranks, which are in these places as they travel, from the last rank to
 /// the first, as the members of a node do (`flags`): the result does not depend on where ranks are.
-fn fold(plan: &mut Plan, reduction: &Reduction, place: impl Fn(usize) -> Buffer) {
+fn fold(plan: &mut Plan, reduction: &Reduction, laid_out: Option<*mut u8>, place: impl Fn(usize) -> Buffer) {
     let reducer: Rc<Reducer> = Rc::new(reduction.reducer.clone());
     let (last, count, result) = (plan.size() - 1, reduction.count, reduction.receive);
     plan.schedule.copy(place(last), reduction.buffer_at(result));
-    // A function of the user sees elements of its type, which may have gaps.
-    let laid_out = reducer.kernel().is_none().then(|| plan.schedule.elements(&reducer.datatype, count));
     for rank in (0..last).rev() {
         let contribution = place(rank);
         let operand = match laid_out {
