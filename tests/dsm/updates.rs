@@ -93,10 +93,10 @@ fn dsm_updates_go_on_in_a_job_that_is_checked() {
 fn dsm_updates_with_a_memory_limit_go_to_copies_that_are_there() {
     let scratch = Scratch::new("dsm-updates-limit");
     let compiled = compile_twin("examples/shared/lu.c.in", &scratch);
-    let alone = digest(launch(&compiled, 1, 1, &["-n256", "-b16", "-p1"]));
+    let alone = digest(launch(&compiled, 1, 1, &["-n384", "-b16", "-p1"]));
     let mut command = program("mpiexec");
     command.env("TUTTI_DSM_COPIES", "256K").env("TUTTI_DSM_UPDATE", "all").env("TUTTI_STATS", "json");
-    command.args(["-n", "2", "--virtual-nodes", "2"]).arg(&compiled).args(["-n256", "-b16", "-p2"]);
+    command.args(["-n", "2", "--virtual-nodes", "2"]).arg(&compiled).args(["-n384", "-b16", "-p2"]);
     let ran = run(&mut command, LIMIT);
     assert!(sum_of(&ran.stderr, "evicted_units") > 0, "{ran}");
     assert_eq!(digest(ran), alone);
