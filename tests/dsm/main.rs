@@ -237,6 +237,24 @@ fn dsm_memory_in_arguments_of_calls_of_the_system_is_right() {
 }
 
 #[test]
+fn dsm_memory_in_further_calls_of_the_system_is_right() {
+    let scratch = Scratch::new("dsm-further");
+    let source = "tests/dsm/programs/further.c";
+    // With notes, where the compiler is there, and without.
+    for compiled in [compile_twin(source, &scratch), compile(source, &scratch)] {
+        for (ranks, nodes, backend) in
+            [(2, 1, "userfaultfd"), (2, 2, "userfaultfd"), (2, 2, "mprotect"), (3, 2, "mprotect")]
+        {
+            let mut command = program("mpiexec");
+            command.env("TUTTI_DSM_BACKEND", backend).args(["-n", &ranks.to_string()]);
+            command.args(["--virtual-nodes", &nodes.to_string()]).arg(&compiled);
+            let ran = run(&mut command, LIMIT).expect_success();
+            assert_eq!(ran.stdout, "further: 0 wrong\n", "{ran}");
+        }
+    }
+}
+
+#[test]
 fn dsm_leaves_the_handlers_of_strict_programs_their_own_faults() {
     let scratch = Scratch::new("dsm-strict");
     let compiled = compile_twin("tests/dsm/programs/strict.c", &scratch);
@@ -391,6 +409,12 @@ fn dsm_wrong_programs_end_with_one_line_that_says_why() {
     }
     let library = "a call of the library was given shared memory at 0x2000";
     one_line_is_said(&compiled, 2, "library", library);
+    one_line_is_said(&compiled, 2, "later", "aio_write of shared memory at 0x2000");
+    one_line_is_said(&compiled, 2, "number", " with shared memory at 0x2000");
+    for (what, call) in [("futex", "futex"), ("try", "pthread_rwlock_tryrdlock")] {
+        let expected = format!("{call} of shared memory at 0x2000");
+        one_line_is_said(&compiled, 2, what, &expected);
+    }
     one_line_is_said(&compiled, 2, "beyond", "of shared memory, which is in no block: ");
     one_line_is_said(&compiled, 2, "child", "a child of a rank touches shared memory, which is not its own");
     for nodes in [1, 2] {

@@ -1,8 +1,9 @@
 //! Functions of the C library that hand memory to the kernel: shared memory is made present first. `tutticc`
 //! puts them in the place of those functions (`--wrap`), in the program's own objects.
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_uint, c_void};
 use std::borrow::Cow;
+use std::time::{Duration, Instant};
 
 use tutti_dsm::present;
 
@@ -290,6 +291,10 @@ macro_rules! in_pieces {
 in_pieces! {
     __wrap_writev => libc::writev, load_all, |_, _| (), ();
     __wrap_pwritev => libc::pwritev, load_all, |_, _| (), (offset: libc::off_t);
+    __wrap_pwritev2 => libc::pwritev2, load_all, |_, _| (), (offset: libc::off_t, flags: c_int);
+    __wrap_pwritev64v2 => libc::pwritev2, load_all, |_, _| (), (offset: libc::off_t, flags: c_int);
+    __wrap_preadv2 => libc::preadv2, store_all, stored_all, (offset: libc::off_t, flags: c_int);
+    __wrap_preadv64v2 => libc::preadv2, store_all, stored_all, (offset: libc::off_t, flags: c_int);
     __wrap_pwritev64 => libc::pwritev, load_all, |_, _| (), (offset: libc::off_t);
     __wrap_readv => libc::readv, store_all, stored_all, ();
     __wrap_preadv => libc::preadv, store_all, stored_all, (offset: libc::off_t);
@@ -369,4 +374,151 @@ pub unsafe extern "C" fn __wrap_recvmsg(
         stored_all(all, received);
     }
     received
+}
+
+/// Whether a message, its pieces or what these lead to is shared memory.
+///
+/// # Safety
+/// The program's messages.
+unsafe fn are_shared(messages: *const libc::mmsghdr, count: usize) -> bool {
+    // SAFETY: our contract.
+    let is_shared = |message: *const libc::mmsghdr| match unsafe { parts_of(message.cast()) } {
+        None => false,
+        Some((head, all)) => [head.msg_name, head.msg_iov.cast(), head.msg_control]
+            .into_iter()
+            .chain(all.iter().map(|piece| piece.iov_base))
+            .any(|place| present::is_shared(place.addr())),
+    };
+    present::is_shared(messages.addr()) || (0..count).any(|number| is_shared(messages.wrapping_add(number)))
+}
+
+/// The most messages of a call; the kernel takes no more.
+const MESSAGES_MAX: usize = libc::UIO_MAXIOV as usize;
+
+/// sendmmsg(2): shared memory goes message by message.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_sendmmsg(
+    descriptor: c_int,
+    messages: *mut libc::mmsghdr,
+    count: c_uint,
+    flags: c_int,
+) -> c_int {
+    let messages_count = (count as usize).min(MESSAGES_MAX);
+    // SAFETY: the program's call and messages.
+    unsafe {
+        if !are_shared(messages, messages_count) {
+            return libc::sendmmsg(descriptor, messages, count, flags as _);
+        }
+        for number in 0..messages_count {
+            let message = messages.add(number);
+            let sent = __wrap_sendmsg(descriptor, message.cast(), flags);
+            let Ok(sent) = c_uint::try_from(sent) else {
+                return if number > 0 { number as c_int } else { -1 };
+            };
+            set_length(message, sent);
+        }
+    }
+    messages_count as c_int
+}
+
+/// recvmmsg(2): shared memory comes message by message. The limit is looked at behind each, as by the kernel.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_recvmmsg(
+    descriptor: c_int,
+    messages: *mut libc::mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    limit: *mut libc::timespec,
+) -> c_int {
+    let messages_count = (count as usize).min(MESSAGES_MAX);
+    // SAFETY: the program's call and messages.
+    unsafe {
+        if !are_shared(messages, messages_count) && !present::is_shared(limit.addr()) {
+            return libc::recvmmsg(descriptor, messages, count, flags as _, limit);
+        }
+        let until = limit.as_ref().map(|limit| {
+            let limit = Duration::new(limit.tv_sec.max(0) as u64, limit.tv_nsec.clamp(0, 999_999_999) as u32);
+            Instant::now().checked_add(limit)
+        });
+        let mut rest_flags = flags & !libc::MSG_WAITFORONE;
+        for number in 0..messages_count {
+            let message = messages.add(number);
+            let received = __wrap_recvmsg(descriptor, message.cast(), rest_flags);
+            let Ok(received) = c_uint::try_from(received) else {
+                return if number > 0 { number as c_int } else { -1 };
+            };
+            set_length(message, received);
+            if flags & libc::MSG_WAITFORONE != 0 {
+                rest_flags |= libc::MSG_DONTWAIT;
+            }
+            if until.flatten().is_some_and(|until| Instant::now() >= until) {
+                return number as c_int + 1;
+            }
+        }
+    }
+    messages_count as c_int
+}
+
+/// Says in a message of several how long it was.
+///
+/// # Safety
+/// The program's message.
+unsafe fn set_length(message: *mut libc::mmsghdr, bytes: c_uint) {
+    // SAFETY: our contract.
+    let place = unsafe { &raw mut (*message).msg_len };
+    let to = store(place.cast(), size_of::<c_uint>()).cast::<c_uint>();
+    // SAFETY: as above.
+    unsafe { to.write(bytes) };
+    present::stored(place.addr(), size_of::<c_uint>());
+}
+
+/// vmsplice(2): pieces go into a pipe, or come out of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_vmsplice(
+    pipe: c_int,
+    given: *const libc::iovec,
+    count: usize,
+    flags: c_uint,
+) -> isize {
+    // SAFETY: the program's pieces and call.
+    unsafe {
+        let all = pieces(given, count);
+        let is_source = libc::fcntl(pipe, libc::F_GETFL) & libc::O_ACCMODE == libc::O_RDONLY;
+        let placed = if is_source { store_all(all) } else { load_all(all) };
+        let first = if all.is_empty() { given } else { placed.as_ptr() };
+        let moved = libc::vmsplice(pipe, first, count, flags);
+        if is_source {
+            stored_all(all, moved);
+        }
+        moved
+    }
+}
+
+/// Memory of this process and of another one. Of the latter the kernel takes what is there.
+macro_rules! between_processes {
+    ($($name:ident => $real:path, $before:ident, $after:expr;)*) => {
+        $(
+            /// See the C library.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name(
+                process: libc::pid_t, given: *const libc::iovec, count: libc::c_ulong,
+                remote: *const libc::iovec, remote_count: libc::c_ulong, flags: libc::c_ulong,
+            ) -> isize {
+                // SAFETY: the program's pieces.
+                let (all, others) = unsafe { (pieces(given, count as usize), pieces(remote, remote_count as usize)) };
+                let (placed, others_placed) = ($before(all), places(others, |base, _| base));
+                let first = if all.is_empty() { given } else { placed.as_ptr() };
+                let first_other = if others.is_empty() { remote } else { others_placed.as_ptr() };
+                // SAFETY: the program's call.
+                let moved = unsafe { $real(process, first, count, first_other, remote_count, flags) };
+                $after(all, moved);
+                moved
+            }
+        )*
+    };
+}
+
+between_processes! {
+    __wrap_process_vm_readv => libc::process_vm_readv, store_all, stored_all;
+    __wrap_process_vm_writev => libc::process_vm_writev, load_all, |_, _| ();
 }

@@ -81,8 +81,56 @@ placing! { if |result| result >= 0;
         to: *mut c_void = filled(to, bytes), bytes: usize) -> isize;
     __wrap_setxattr => libc::setxattr, (path: *const c_char = text(path), name: *const c_char = text(name),
         from: *const c_void = loaded(from.cast::<u8>(), bytes).cast(), bytes: usize, flags: c_int) -> c_int;
+    __wrap_lgetxattr => libc::lgetxattr, (path: *const c_char = text(path), name: *const c_char = text(name),
+        to: *mut c_void = filled(to, bytes), bytes: usize) -> isize;
+    __wrap_lsetxattr => libc::lsetxattr, (path: *const c_char = text(path), name: *const c_char = text(name),
+        from: *const c_void = loaded(from.cast::<u8>(), bytes).cast(), bytes: usize, flags: c_int) -> c_int;
+    __wrap_fsetxattr => libc::fsetxattr, (file: c_int, name: *const c_char = text(name),
+        from: *const c_void = loaded(from.cast::<u8>(), bytes).cast(), bytes: usize, flags: c_int) -> c_int;
+    __wrap_listxattr => libc::listxattr,
+        (path: *const c_char = text(path), to: *mut c_char = counted(to, bytes), bytes: usize) -> isize;
+    __wrap_llistxattr => libc::llistxattr,
+        (path: *const c_char = text(path), to: *mut c_char = counted(to, bytes), bytes: usize) -> isize;
+    __wrap_flistxattr => libc::flistxattr,
+        (file: c_int, to: *mut c_char = counted(to, bytes), bytes: usize) -> isize;
+    __wrap_removexattr => libc::removexattr,
+        (path: *const c_char = text(path), name: *const c_char = text(name)) -> c_int;
+    __wrap_lremovexattr => libc::lremovexattr,
+        (path: *const c_char = text(path), name: *const c_char = text(name)) -> c_int;
+    __wrap_fremovexattr => libc::fremovexattr, (file: c_int, name: *const c_char = text(name)) -> c_int;
+    __wrap_statx => libc::statx, (folder: c_int, path: *const c_char = text(path), flags: c_int, mask: c_uint,
+        to: *mut libc::statx = stored(to, 1)) -> c_int;
+    __wrap_linkat => libc::linkat, (from_folder: c_int, from: *const c_char = text(from), to_folder: c_int,
+        to: *const c_char = text(to), flags: c_int) -> c_int;
+    __wrap_symlinkat => libc::symlinkat,
+        (from: *const c_char = text(from), folder: c_int, to: *const c_char = text(to)) -> c_int;
+    __wrap_renameat2 => libc::renameat2, (from_folder: c_int, from: *const c_char = text(from),
+        to_folder: c_int, to: *const c_char = text(to), flags: c_uint) -> c_int;
+    __wrap_mkfifoat => libc::mkfifoat,
+        (folder: c_int, path: *const c_char = text(path), mode: libc::mode_t) -> c_int;
+    __wrap_mknodat => libc::mknodat, (folder: c_int, path: *const c_char = text(path), mode: libc::mode_t,
+        device: libc::dev_t) -> c_int;
+    __wrap_fchownat => libc::fchownat, (folder: c_int, path: *const c_char = text(path), user: libc::uid_t,
+        group: libc::gid_t, flags: c_int) -> c_int;
+    __wrap_chroot => libc::chroot, (path: *const c_char = text(path)) -> c_int;
+    __wrap_pathconf => libc::pathconf, (path: *const c_char = text(path), name: c_int) -> c_long;
+    __wrap_eaccess => libc::eaccess, (path: *const c_char = text(path), mode: c_int) -> c_int;
+    __wrap_euidaccess => libc::euidaccess, (path: *const c_char = text(path), mode: c_int) -> c_int;
+    __wrap_lutimes => libc::lutimes,
+        (path: *const c_char = text(path), times: *const libc::timeval = loaded(times, 2)) -> c_int;
+    __wrap_futimes => libc::futimes, (file: c_int, times: *const libc::timeval = loaded(times, 2)) -> c_int;
+    __wrap_futimesat => futimesat, (folder: c_int, path: *const c_char = text(path),
+        times: *const libc::timeval = loaded(times, 2)) -> c_int;
+    __wrap_getdents64 => getdents64, (folder: c_int, to: *mut c_void = filled(to, bytes), bytes: usize) -> isize;
+    __wrap_shm_open => libc::shm_open,
+        (name: *const c_char = text(name), flags: c_int, mode: libc::mode_t) -> c_int;
+    __wrap_shm_unlink => libc::shm_unlink, (name: *const c_char = text(name)) -> c_int;
     __wrap_inotify_add_watch => libc::inotify_add_watch,
         (queue: c_int, path: *const c_char = text(path), events: u32) -> c_int;
+    __wrap_name_to_handle_at => libc::name_to_handle_at, (folder: c_int, path: *const c_char = text(path),
+        to: *mut libc::file_handle = handle(to), mount: *mut c_int = stored(mount, 1), flags: c_int) -> c_int;
+    __wrap_open_by_handle_at => libc::open_by_handle_at,
+        (folder: c_int, from: *mut libc::file_handle = handle(from), flags: c_int) -> c_int;
     __wrap_memfd_create => libc::memfd_create, (name: *const c_char = text(name), flags: c_uint) -> c_int;
     __wrap_system => libc::system, (command: *const c_char = text(command)) -> c_int;
     __wrap_pipe => libc::pipe, (ends: *mut c_int = stored(ends, 2)) -> c_int;
@@ -105,6 +153,11 @@ placing! { if |result| result >= 0;
         flags: c_int) -> c_int;
     __wrap_semop => libc::semop, (set: c_int, operations: *mut libc::sembuf = stored(operations, count),
         count: usize) -> c_int;
+}
+
+unsafe extern "C" {
+    fn futimesat(folder: c_int, path: *const c_char, times: *const libc::timeval) -> c_int;
+    fn getdents64(folder: c_int, to: *mut c_void, bytes: usize) -> isize;
 }
 
 placing! { if |stream| !stream.is_null();
@@ -181,7 +234,57 @@ from_template! {
     __wrap_mkstemp => libc::mkstemp, ();
     __wrap_mkstemp64 => libc::mkstemp, ();
     __wrap_mkostemp => libc::mkostemp, (flags: c_int);
+    __wrap_mkostemp64 => libc::mkostemp, (flags: c_int);
     __wrap_mkstemps => libc::mkstemps, (behind: c_int);
+    __wrap_mkstemps64 => libc::mkstemps, (behind: c_int);
+    __wrap_mkostemps => libc::mkostemps, (behind: c_int, flags: c_int);
+    __wrap_mkostemps64 => libc::mkostemps, (behind: c_int, flags: c_int);
+}
+
+/// ttyname_r(3): a text that is as long as it is.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_ttyname_r(terminal: c_int, to: *mut c_char, bytes: usize) -> c_int {
+    let place = counted(to, bytes);
+    // SAFETY: the program's call, by another address of the same memory; the text that it leaves has an end.
+    unsafe {
+        let error = libc::ttyname_r(terminal, place.value(), bytes);
+        if error == 0 {
+            place.note_stored(libc::strlen(place.value()) + 1);
+        }
+        error
+    }
+}
+
+/// eventfd_read(3): a read of one number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_eventfd_read(file: c_int, to: *mut libc::eventfd_t) -> c_int {
+    // SAFETY: the program's call.
+    let read = unsafe { crate::dsm_calls::__wrap_read(file, to.cast(), size_of::<libc::eventfd_t>()) };
+    if read == size_of::<libc::eventfd_t>() as isize { 0 } else { -1 }
+}
+
+/// arc4random_buf(3): bytes of getrandom, which gives 256 at once without an interruption.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __wrap_arc4random_buf(to: *mut c_void, bytes: usize) {
+    let mut at = 0;
+    while at < bytes {
+        let part = (bytes - at).min(256);
+        // SAFETY: the program's memory.
+        let got = unsafe { __wrap_getrandom(to.byte_add(at), part, 0) };
+        // The kernel is asked until it has entropy, as the C library does.
+        at += usize::try_from(got).unwrap_or(0);
+    }
+}
+
+/// A handle of a file, which says before how long it may be.
+///
+/// # Safety
+/// Its length can be read, or there is none.
+unsafe fn handle(place: *mut libc::file_handle) -> crate::dsm_arguments::Placed<*mut libc::file_handle> {
+    let head = size_of::<[c_int; 2]>();
+    // SAFETY: our contract.
+    let bytes = unsafe { place.as_ref() }.map_or(0, |handle| handle.handle_bytes as usize);
+    stored(place.cast::<u8>(), head + bytes.min(libc::MAX_HANDLE_SZ as usize)).cast()
 }
 
 /// mkdtemp(3): the template that it was given.

@@ -29,6 +29,10 @@ mod dsm_heap;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dsm_keep;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod dsm_programs;
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+mod dsm_queues;
+#[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dsm_signals;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod dsm_sockets;

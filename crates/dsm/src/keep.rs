@@ -9,6 +9,7 @@
 //! | dup2, dup3 onto a descriptor of the library | one line, and the end |
 //! | madvise over a part of shared memory | is not taken; MADV_REMOVE: one line, and the end |
 //! | locks, barriers and the like of threads in shared memory | one line, and the end |
+//! | syscall of an unknown number, aio, with shared memory | one line, and the end |
 //! | mlockall | pages are locked as they come: all of the address space would not fit |
 
 use std::collections::BTreeSet;
@@ -17,7 +18,7 @@ use std::sync::OnceLock;
 
 use crate::arena::BASE;
 use crate::process::{Running, running};
-use crate::{failure, globals, object, os};
+use crate::{failure, globals, object, os, present};
 
 /// Descriptors of the library and of the rank's starter.
 static OWN: OnceLock<BTreeSet<i32>> = OnceLock::new();
@@ -38,6 +39,26 @@ pub fn refuse_of_threads(address: usize, call: &str, instead: &str) {
     if ranks > 1 {
         failure::end(format_args!(
             "{call} of shared memory at {address:#x}: it orders threads of one process alone; {instead} orders processes"
+        ));
+    }
+}
+
+/// Ends the job when a call of the system by its number is about to get shared memory: what it does with it is
+/// not known here.
+pub fn refuse_call(number: i64, address: usize) {
+    if present::is_shared(address) {
+        failure::end(format_args!(
+            "syscall {number} with shared memory at {address:#x}: what it does there is not known; \
+             the C library's function for it takes shared memory, or copy to private memory first"
+        ));
+    }
+}
+
+/// Ends the job when a request is about to get shared memory that goes on behind its call.
+pub fn refuse_later(address: usize, call: &str, instead: &str) {
+    if present::is_shared(address) {
+        failure::end(format_args!(
+            "{call} of shared memory at {address:#x}: another thread would touch it; {instead} takes it"
         ));
     }
 }

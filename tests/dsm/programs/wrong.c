@@ -1,5 +1,6 @@
 /* What a program may not do with PARMACS macros; the first argument says which. Rank 0 makes the processes. */
 #define _GNU_SOURCE
+#include <aio.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -9,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 #include <tutti/parmacs.h>
 
 MAIN_ENV
@@ -93,6 +96,18 @@ static void run(void) {
         pthread_barrier_wait(&all->meeting);
     if (is("semaphore") && me == 1)
         sem_post(&all->semaphore);
+    if (is("later") && me == 1) {
+        static struct aiocb request;
+        request.aio_buf = all->far;
+        request.aio_nbytes = 1;
+        aio_write(&request);
+    }
+    if (is("number") && me == 1)
+        syscall(SYS_getcpu, all->far, NULL, NULL);
+    if (is("futex") && me == 1)
+        syscall(SYS_futex, &all->mutex, 0, 1, NULL, NULL, 0);
+    if (is("try") && me == 1)
+        pthread_rwlock_tryrdlock((pthread_rwlock_t *)(void *)&all->meeting);
     if (is("remove") && me == 1)
         madvise((void *)((uintptr_t)all->far & ~(uintptr_t)4095), 4096, MADV_REMOVE);
     if (is("child") && me == 1)
