@@ -255,6 +255,22 @@ fn dsm_memory_in_further_calls_of_the_system_is_right() {
 }
 
 #[test]
+fn dsm_calls_that_load_more_than_a_rank_may_copy_load_what_is_there() {
+    let scratch = Scratch::new("dsm-limited");
+    let source = "tests/dsm/programs/limited.c";
+    // With notes, where the compiler is there, and without.
+    for compiled in [compile_twin(source, &scratch), compile(source, &scratch)] {
+        for backend in ["userfaultfd", "mprotect"] {
+            let mut command = program("mpiexec");
+            command.env("TUTTI_DSM_COPIES", "256K").env("TUTTI_DSM_BACKEND", backend);
+            command.args(["-n", "2", "--virtual-nodes", "2"]).arg(&compiled);
+            let ran = run(&mut command, LIMIT).expect_success();
+            assert_eq!(ran.stdout, "limited: 0 wrong\n", "{backend}: {ran}");
+        }
+    }
+}
+
+#[test]
 fn dsm_leaves_the_handlers_of_strict_programs_their_own_faults() {
     let scratch = Scratch::new("dsm-strict");
     let compiled = compile_twin("tests/dsm/programs/strict.c", &scratch);

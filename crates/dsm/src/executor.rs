@@ -22,7 +22,7 @@ mod spinning;
 use std::cell::{RefCell, UnsafeCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use tutti_runtime::background;
 use tutti_runtime::rank::{self, LockedRank, Rank};
@@ -300,6 +300,7 @@ pub(crate) fn register(
     let mut member = Member::new(me, placement, units, record_bytes_max);
     if let Some(limit) = wishes.copies {
         member.limit_copies(limit);
+        IS_LIMITED.store(true, Relaxed);
     }
     if wishes.is_checked {
         member.check();
@@ -501,6 +502,24 @@ pub fn rearm() {
     // SAFETY: the lock is ours.
     if let Some(state) = unsafe { state() } {
         state.member.rearm(&mut state.arena);
+    }
+}
+
+/// Whether the memory for copies is limited.
+static IS_LIMITED: AtomicBool = AtomicBool::new(false);
+
+/// A call of the system is about to load these bytes of the arena: none of their pages makes room for the
+/// others.
+pub(crate) fn pin(offset: usize, bytes: usize) {
+    if bytes == 0 || !IS_LIMITED.load(Relaxed) {
+        return;
+    }
+    let Some(_rank) = rank::enter() else { return };
+    let first = offset / UNIT_BYTES;
+    let run = Run { first: first as u32, count: ((offset + bytes - 1) / UNIT_BYTES - first + 1) as u32 };
+    // SAFETY: the lock is ours.
+    if let Some(state) = unsafe { state() } {
+        state.member.pin(run);
     }
 }
 

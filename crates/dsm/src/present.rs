@@ -66,10 +66,18 @@ pub fn is_shared(address: usize) -> bool {
     shared(address, 1).is_some()
 }
 
+/// All pages of a call have to be here at once.
+fn pin(range: &Range<usize>) {
+    if let Some(offset) = globals::offset_of(range.start, fault::arena_bytes()) {
+        executor::pin(offset, range.len());
+    }
+}
+
 /// A call loads these bytes; from which address.
 pub fn load(address: usize, bytes: usize) -> usize {
     if let Some(range) = shared(address, bytes) {
         executor::cover();
+        pin(&range);
         pages(range).for_each(os::touch);
     }
     address_of(address, bytes)
@@ -79,6 +87,7 @@ pub fn load(address: usize, bytes: usize) -> usize {
 pub fn store(address: usize, bytes: usize) -> usize {
     if let Some(range) = shared(address, bytes) {
         executor::cover();
+        pin(&range);
         pages(range).for_each(os::touch_to_store);
     }
     address_of(address, bytes)

@@ -323,6 +323,12 @@ impl Member {
         runs_of(&mut self.pages.blind()).into_iter().for_each(|run| frames.allow(run, Access::None));
     }
 
+    /// A call of the system is about to load these units, which the program touches first: none makes room for
+    /// the others.
+    pub fn pin(&mut self, run: Run) {
+        self.copies.pin(run);
+    }
+
     /// The program wants a lock.
     pub fn begin_lock(&mut self, lock: u64) {
         self.begin_request(self.deputy.asked_for(lock), Call::Lock { lock });

@@ -13,14 +13,21 @@ pub(super) struct Copies {
     limit: Option<usize>,
     /// Copies that take memory now; the oldest first.
     resident: VecDeque<u32>,
+    /// Runs that a call of the system is about to load: they stay, whatever the limit, until the program misses
+    /// another unit.
+    pinned: Vec<Run>,
     evicted_units: u64,
 }
+
+/// The most runs that are kept for calls: more than one call has pieces.
+const PINNED_MAX: usize = 4096;
 
 impl Copies {
     /// At most so many, of so many units.
     pub(super) fn limited(limit: usize, units: u32) -> Self {
         // A fault allocates nothing.
-        Copies { limit: Some(limit), resident: VecDeque::with_capacity(units as usize + 1), evicted_units: 0 }
+        let resident = VecDeque::with_capacity(units as usize + 1);
+        Copies { limit: Some(limit), resident, pinned: Vec::with_capacity(PINNED_MAX), evicted_units: 0 }
     }
 
     /// Clean copies dropped so far.
@@ -49,6 +56,22 @@ impl Copies {
         }
     }
 
+    /// A call of the system is about to load these units: none makes room for the others.
+    pub(super) fn pin(&mut self, run: Run) {
+        let is_known = |pinned: &Run| pinned.first <= run.first && run.end() <= pinned.end();
+        if self.limit.is_none() || self.pinned.iter().any(is_known) {
+            return;
+        }
+        if self.pinned.len() == PINNED_MAX {
+            self.pinned.clear();
+        }
+        self.pinned.push(run);
+    }
+
+    fn is_pinned(&self, unit: u32) -> bool {
+        self.pinned.iter().any(|run| run.units().contains(&unit))
+    }
+
     /// Units take memory; clean copies that have had it longest make room.
     pub(super) fn hold(&mut self, held: Run, pages: &mut Pages, frames: &mut impl Frames) {
         let Some(limit) = self.limit else { return };
@@ -57,7 +80,15 @@ impl Copies {
                 self.resident.push_back(unit);
             }
         }
-        let mut looks = self.resident.len();
+        // A miss beside them is one of the program: the call is over.
+        if !self.is_pinned(held.first) {
+            self.pinned.clear();
+        }
+        let mut looks = match self.pinned.len() {
+            0 => self.resident.len(),
+            // Most of them may be pinned: a long call looks at each a few times.
+            _ => self.resident.len().min(limit + held.count as usize),
+        };
         while self.resident.len() > limit && looks > 0 {
             looks -= 1;
             let Some(unit) = self.resident.pop_front() else { return };
@@ -65,7 +96,7 @@ impl Copies {
                 continue;
             }
             let is_clean = pages.is_clean(unit) || mutated!(WrittenEvicted);
-            if !is_clean || held.units().contains(&unit) {
+            if !is_clean || held.units().contains(&unit) || self.is_pinned(unit) {
                 self.resident.push_back(unit);
                 continue;
             }
