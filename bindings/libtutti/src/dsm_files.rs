@@ -112,6 +112,21 @@ placing! { if |result| result >= 0;
         device: libc::dev_t) -> c_int;
     __wrap_fchownat => libc::fchownat, (folder: c_int, path: *const c_char = text(path), user: libc::uid_t,
         group: libc::gid_t, flags: c_int) -> c_int;
+    __wrap_lchmod => lchmod, (path: *const c_char = text(path), mode: libc::mode_t) -> c_int;
+    __wrap_scandir => scandir, (path: *const c_char = text(path), list: *mut c_void, choose: *const c_void,
+        compare: *const c_void) -> c_int;
+    __wrap_scandir64 => scandir, (path: *const c_char = text(path), list: *mut c_void, choose: *const c_void,
+        compare: *const c_void) -> c_int;
+    __wrap_ftw => ftw, (path: *const c_char = text(path), visit: *const c_void, depth: c_int) -> c_int;
+    __wrap_ftw64 => ftw, (path: *const c_char = text(path), visit: *const c_void, depth: c_int) -> c_int;
+    __wrap_nftw => nftw,
+        (path: *const c_char = text(path), visit: *const c_void, depth: c_int, flags: c_int) -> c_int;
+    __wrap_nftw64 => nftw,
+        (path: *const c_char = text(path), visit: *const c_void, depth: c_int, flags: c_int) -> c_int;
+    __wrap_glob => glob, (pattern: *const c_char = text(pattern), flags: c_int, error: *const c_void,
+        found: *mut c_void) -> c_int;
+    __wrap_glob64 => glob, (pattern: *const c_char = text(pattern), flags: c_int, error: *const c_void,
+        found: *mut c_void) -> c_int;
     __wrap_chroot => libc::chroot, (path: *const c_char = text(path)) -> c_int;
     __wrap_pathconf => libc::pathconf, (path: *const c_char = text(path), name: c_int) -> c_long;
     __wrap_eaccess => libc::eaccess, (path: *const c_char = text(path), mode: c_int) -> c_int;
@@ -157,6 +172,16 @@ placing! { if |result| result >= 0;
 
 unsafe extern "C" {
     fn futimesat(folder: c_int, path: *const c_char, times: *const libc::timeval) -> c_int;
+    fn lchmod(path: *const c_char, mode: libc::mode_t) -> c_int;
+    fn scandir(
+        path: *const c_char,
+        list: *mut c_void,
+        choose: *const c_void,
+        compare: *const c_void,
+    ) -> c_int;
+    fn ftw(path: *const c_char, visit: *const c_void, depth: c_int) -> c_int;
+    fn nftw(path: *const c_char, visit: *const c_void, depth: c_int, flags: c_int) -> c_int;
+    fn glob(pattern: *const c_char, flags: c_int, error: *const c_void, found: *mut c_void) -> c_int;
     fn getdents64(folder: c_int, to: *mut c_void, bytes: usize) -> isize;
 }
 

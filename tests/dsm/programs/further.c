@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <glob.h>
 #include <mqueue.h>
 #include <pthread.h>
 #include <sched.h>
@@ -104,6 +106,27 @@ static void prepare(void) {
     PLACE(SETTINGS, struct mq_attr)->mq_msgsize = 64;
     PLACE(SETTINGS, unsigned short)[1000] = 3;
     PLACE(SETTINGS, unsigned short)[1001] = 4;
+}
+
+static int visited;
+
+static int visit(const char *path, const struct stat *found, int kind, struct FTW *place) {
+    (void)path, (void)found, (void)kind, (void)place;
+    visited++;
+    return 0;
+}
+
+/* Functions of the C library that hand a name to the kernel by themselves. */
+static void with_names(void) {
+    struct dirent **list;
+    glob_t found;
+    FILE *stream = fopen(PLACE(NAME, char), "w");
+    check(stream != NULL && fputs("by a stream", stream) >= 0 && fclose(stream) == 0, "fopen");
+    check(scandir(PLACE(FOLDER, char), &list, NULL, alphasort) == 3, "scandir");
+    check(nftw(PLACE(FOLDER, char), visit, 4, FTW_PHYS) == 0 && visited == 2, "nftw");
+    check(glob(PLACE(NAME, char), 0, NULL, &found) == 0 && found.gl_pathc == 1, "glob");
+    check(unlink(PLACE(NAME, char)) == 0, "unlink");
+    globfree(&found);
 }
 
 static void with_files(void) {
@@ -261,6 +284,7 @@ static void run(void) {
     }
     BARRIER(all->barrier, 2);
     if (me == 1) {
+        with_names();
         with_files();
         with_messages();
         with_pieces();
