@@ -9,6 +9,7 @@ compiles=no     # whether anything is compiled here
 strangers=      # objects that make no notes
 threads=        # a source that makes threads
 other_linker=   # the option that names a linker which is not GNU ld
+plus=           # a source is C++, or its library is named
 has_macros=     # a source has macros of PARMACS, or may have some
 fixed=$link     # Functions and variables have the same address on all ranks: pointers to them may be shared. Empty: not asked for
 [ $link = yes ] || fixed=
@@ -82,12 +83,15 @@ for arg do
         fi
         ;;
     -flto=thin) thin=$arg ;;
+    # Its place is behind all objects.
+    -lstdc++) plus=yes; continue ;;
     -pie | -shared) fixed= ;;
     -fuse-ld=bfd) other_linker= ;;
     -fuse-ld=* | --ld-path=*) other_linker=$arg ;;
     -) compiles=yes ;;
     -*) ;;
-    *.cc | *.cpp | *.cxx | *.c++ | *.ii | *.bc | *.ll) compiles=yes ;;
+    *.cc | *.cpp | *.cxx | *.c++ | *.ii) compiles=yes plus=yes ;;
+    *.bc | *.ll) compiles=yes ;;
     *.s | *.S) strangers=$arg ;;
     # A file of arguments may name anything.
     @*) strangers=$arg has_macros=yes ;;
@@ -127,7 +131,7 @@ case $compiler in
 cc) [ "$dsm" = twin ] || ! command -v clang-19 >/dev/null 2>&1 || [ ! -r "$plugin" ] || compiler=clang-19 ;;
 esac
 case ${compiler%% *} in
-clang-19 | */clang-19) ;;
+clang-19 | */clang-19 | clang++-19 | */clang++-19) ;;
 *) plugin= ;;
 esac
 [ "$dsm" != twin ] && [ -r "$plugin" ] || plugin=
@@ -151,4 +155,20 @@ fi
 [ -n "$plugin" ] || switches=
 loads=$plugin
 [ $compiles = yes ] || [ $mode != run ] || loads= switches=
+
+# Streams of C++ hand memory to the kernel, too: functions are put in the place of those that an archive calls, not of those that
+# a shared library does.
+streams=
+case ${compiler%% *} in
+*++ | *++-[0-9]*) plus=driver ;;
+esac
+if [ -n "$plus" ] && [ $link = yes ]; then
+    archive=$($compiler -print-file-name=libstdc++.a 2>/dev/null) || archive=
+    case $plus$archive in
+    driver*/*) streams=-static-libstdc++ ;;
+    driver*) ;;
+    yes*/*) streams='-Wl,-Bstatic -lstdc++ -Wl,-Bdynamic -lm' ;;
+    yes*) streams='-lstdc++ -lm' ;;
+    esac
+fi
 

@@ -19,6 +19,7 @@ mod versions;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tutti_testkit::{Need, has_command};
 use tutti_tests::{Ran, Scratch, compile_with, program, root, run};
 
 /// Limit for a program: none takes a tenth of it, even on a busy machine.
@@ -266,6 +267,29 @@ fn dsm_calls_that_load_more_than_a_rank_may_copy_load_what_is_there() {
             command.args(["-n", "2", "--virtual-nodes", "2"]).arg(&compiled);
             let ran = run(&mut command, LIMIT).expect_success();
             assert_eq!(ran.stdout, "limited: 0 wrong\n", "{backend}: {ran}");
+        }
+    }
+}
+
+#[test]
+fn dsm_memory_in_streams_of_cxx_is_right() {
+    if !has_command(Need::Cxx, "c++") {
+        return;
+    }
+    let scratch = Scratch::new("dsm-streams");
+    let source = root().join("tests/dsm/programs/streams.cpp");
+    let (compiled, file) = (scratch.path().join("streams"), scratch.path().join("file"));
+    // By the compiler of C, with notes where the plugin is there, and by one of C++.
+    for options in [&["--dsm=twin"][..], &[], &["-cc=c++", "--dsm=twin"]] {
+        let mut command = program("tutticc");
+        command.args(options).args(["-O2", "-Wall", "-Wextra", "-Werror"]).arg(&source);
+        run(command.arg("-o").arg(&compiled), LIMIT).expect_success();
+        for (nodes, backend) in [("1", "userfaultfd"), ("2", "userfaultfd"), ("2", "mprotect")] {
+            let mut command = program("mpiexec");
+            command.env("TUTTI_DSM_BACKEND", backend).args(["-n", "2", "--virtual-nodes", nodes]);
+            let ran = run(command.arg(&compiled).arg(&file), LIMIT).expect_success();
+            let expected = "abcdefghijklmnopqrstuvwxyz\nstreams: 0 wrong\n";
+            assert_eq!(ran.stdout, expected, "{options:?} on {nodes} nodes: {ran}");
         }
     }
 }

@@ -120,7 +120,7 @@ const FORTRAN_WRAPPERS: [(&str, &str, &str, &str); 3] = [
 /// same addresses on all ranks, the object that begins before `main`, and functions of the C library that
 /// stand behind others.
 const PARMACS_WRAPPER: (&str, &str, &str, &str) = ("tutticc", "C", "cc", "TUTTI_CC");
-const PARMACS_LIBRARIES: &str = r#"${fixed:+-no-pie} ${globals:+"-Wl,-T,$libdir/tutti/parmacs_globals,--require-defined=tutti_dsm_globals_begin"} "$libdir/tutti/parmacs_start.o" ${noted:+"$noted"} -ltutti "-Wl,@$libdir/tutti/parmacs_wrapped""#;
+const PARMACS_LIBRARIES: &str = r#"${fixed:+-no-pie} ${globals:+"-Wl,-T,$libdir/tutti/parmacs_globals,--require-defined=tutti_dsm_globals_begin"} "$libdir/tutti/parmacs_start.o" ${noted:+"$noted"} $streams -ltutti "-Wl,@$libdir/tutti/parmacs_wrapped""#;
 /// Functions of the C library that have another one in their place, a name a line.
 const PARMACS_WRAPPED: &str = include_str!("../../../../dsm/wrapped.txt");
 /// Options by which clang 19 loads the plugin, twice: as passes, and for their switches.
