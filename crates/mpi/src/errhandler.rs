@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::abi::*;
+use crate::attributes::{Language, put_language};
 use crate::callback_state;
 use crate::end_job::{By, end_job};
 use crate::error::{Error, Result, check, class_name};
@@ -81,6 +82,8 @@ pub(crate) fn run(handler: MPI_Errhandler, object: usize, code: c_int) -> c_int 
     let found = table().find(handler.0).map(|handler| (handler.function, handler.state));
     let Some((function, state)) = found else { return code };
     let (mut object, mut code) = (object, code);
+    // What the function calls comes from C, and so does what follows it, should it not come back.
+    put_language(Language::C);
     // SAFETY: the user gave this address as that of an error handler function; no lock is held and nothing is
     // borrowed while it runs. A handle has the size of a pointer, so its place is that of the type that the
     // function expects.

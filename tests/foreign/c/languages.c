@@ -1,6 +1,7 @@
 /* Calls the stand-in of MPICH's library as MPICH's own Fortran and C++ libraries do, beyond the standard: attributes that Fortran has set
  * and C reads, and the other way; functions of either that copy and delete them; the error handler that C++ throws by. */
 #include <mpi.h>
+#include <setjmp.h>
 #include <stdio.h>
 
 /* Kinds of values: a pointer of C and C++, an address of Fortran, an INTEGER. */
@@ -202,6 +203,70 @@ static void other_objects(void)
     MPI_Win_free(&win);
 }
 
+static jmp_buf before;
+static int key_of_handler, number_of_handler, leaves;
+
+/* C, whatever language has made the call that failed. */
+static void leave(MPI_Comm *comm, int *code, ...)
+{
+    (void)comm, (void)code;
+    MPI_Comm_set_attr(MPI_COMM_WORLD, key_of_handler, &number_of_handler);
+    longjmp(before, 1);
+}
+
+static int leave_deletion(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)value, (void)extra;
+    if (leaves)
+        longjmp(before, 1);
+    return MPI_SUCCESS;
+}
+
+/* A function of the user that does not return: what C calls next is taken as C's. */
+static void functions_that_leave(void)
+{
+    MPI_Errhandler own;
+    void *value = NULL;
+    int x, flag, key, other, far;
+
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key_of_handler, NULL);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, leave_deletion, &key, NULL);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &other, NULL);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &far, NULL);
+    MPI_Comm_create_errhandler(leave, &own);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, own);
+    if (!setjmp(before)) {
+        MPII_Comm_set_attr(MPI_COMM_WORLD, 12345, (void *)91, ADDRESS);
+        expect(0, "a handler that leaves");
+    }
+    MPI_Comm_set_attr(MPI_COMM_WORLD, other, &x);
+    MPI_Comm_set_attr(MPI_COMM_WORLD, far, &x);
+    /* From here on the language is C's. */
+    MPII_Comm_get_attr(MPI_COMM_WORLD, far, &value, &flag, POINTER);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, key_of_handler, &value, &flag);
+    expect(flag && value == &number_of_handler, "an attribute that a handler has set");
+    MPI_Comm_get_attr(MPI_COMM_WORLD, other, &value, &flag);
+    expect(flag && value == &x, "an attribute behind a handler that has left");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Errhandler_free(&own);
+
+    leaves = 1;
+    MPI_Comm_set_attr(MPI_COMM_SELF, key, &x);
+    if (!setjmp(before)) {
+        MPII_Comm_set_attr(MPI_COMM_SELF, key, (void *)92, ADDRESS);
+        expect(0, "a delete function that leaves");
+    }
+    MPI_Comm_set_attr(MPI_COMM_SELF, other, &x);
+    MPI_Comm_get_attr(MPI_COMM_SELF, other, &value, &flag);
+    expect(flag && value == &x, "an attribute behind a delete function that has left");
+    if (!setjmp(before))
+        MPI_Comm_delete_attr(MPI_COMM_SELF, key);
+    MPI_Comm_get_attr(MPI_COMM_SELF, key, &value, &flag);
+    expect(flag && value == &x, "an attribute whose deletion has left");
+    leaves = 0;
+    expect(MPI_Comm_delete_attr(MPI_COMM_SELF, key) == MPI_SUCCESS, "a deletion after one that has left");
+}
+
 static int calls;
 
 static void handler(MPI_Comm *comm, int *code, ...)
@@ -253,6 +318,7 @@ int main(int argc, char **argv)
     attributes();
     other_objects();
     throwing();
+    functions_that_leave();
     if (!wrong)
         puts("languages: all right");
     MPI_Finalize();
