@@ -16,13 +16,18 @@ pub fn compiled(scratch: &Scratch) -> Option<PathBuf> {
 }
 
 pub fn compiled_from(scratch: &Scratch, name: &str) -> Option<PathBuf> {
-    let mpicc = match std::env::var_os("TUTTI_FOREIGN_MPICC") {
-        Some(mpicc) => PathBuf::from(mpicc),
-        None => tutti_tests::peers::mpich()?.join("bin/mpicc"),
+    compiled_by("mpicc", scratch, &format!("{name}.c"))
+}
+
+/// A program by one of its wrappers.
+pub fn compiled_by(wrapper: &str, scratch: &Scratch, name: &str) -> Option<PathBuf> {
+    let wrapper = match std::env::var_os("TUTTI_FOREIGN_MPICC") {
+        Some(mpicc) => PathBuf::from(mpicc).with_file_name(wrapper),
+        None => tutti_tests::peers::mpich()?.join("bin").join(wrapper),
     };
-    let file = scratch.path().join(name);
-    let source = root().join(format!("tests/foreign/c/{name}.c"));
-    let mut command = std::process::Command::new(mpicc);
+    let source = root().join("tests/foreign/c").join(name);
+    let file = scratch.path().join(source.file_stem().expect("a name"));
+    let mut command = std::process::Command::new(wrapper);
     // Libraries find variables that the program has under names of theirs, as those of another library.
     command.args(["-rdynamic", "-o"]).arg(&file).arg(source);
     tutti_tests::run(&mut command, Duration::from_secs(60)).expect_success();

@@ -6,7 +6,7 @@ use std::process::Command;
 use tutti_tests::{LIMIT, Ran, Scratch, program, root};
 
 use crate::harness::run;
-use crate::mpich::{compiled, compiled_from, expect_ranks, rounds};
+use crate::mpich::{compiled, compiled_by, compiled_from, expect_ranks, rounds};
 use crate::open_mpi::compiled_without_mpi;
 
 #[track_caller]
@@ -156,6 +156,29 @@ fn mpich_binary_failure_ends_the_job_with_one_line() {
         let ran = mpiexec(&["-n", "2"], &file, &[how]);
         assert_eq!(ran.code(), status, "{how}: {ran}");
         assert!(ran.stderr.contains("rank 1 (pid ") && ran.stderr.contains(line), "{how}: {ran}");
+    }
+}
+
+/// Ours passes no exception on, neither through this interface nor through its own: it says so, and whose it is.
+#[test]
+fn mpich_binary_exception_of_a_callback_ends_the_job_with_one_line() {
+    let scratch = Scratch::new("stand-in-throws");
+    let folder = scratch.path().join("ours");
+    std::fs::create_dir(&folder).expect("a fresh folder");
+    let Some(theirs) = compiled_by("mpicxx", &scratch, "throws.cc") else { return };
+    let ours = folder.join("throws");
+    let source = root().join("tests/foreign/c/throws.cc");
+    run(program("mpicxx").arg("-o").arg(&ours).arg(source)).expect_success();
+    let said = "rank 0: an exception has left a function of the program that MPI calls";
+    for file in [&theirs, &ours] {
+        for how in ["handler", "deletion", "sum"] {
+            let ran = mpiexec(&["-n", "1"], file, &[how]);
+            let lines: Vec<&str> = ran.stderr.lines().collect();
+            assert!(
+                ran.code() == 134 && lines.len() == 2 && lines.iter().any(|line| line.contains(said)),
+                "{how}: {ran}"
+            );
+        }
     }
 }
 

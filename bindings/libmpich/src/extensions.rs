@@ -2,13 +2,17 @@
 //! MPI_ERR_UNSUPPORTED_OPERATION with their name.
 
 use crate::*;
+use std::ffi::CString;
 use std::io::Write;
+use std::panic::PanicHookInfo;
 
 unsafe extern "C" {
     /// Raises the error that a function is not there.
     fn tutti_unsupported(name: *const c_char) -> c_int;
     /// Notes that the process begins with MPI through this face.
     fn tutti_begin_as_mpich();
+    /// Reports a panic of this copy of Rust's library: what, and where.
+    fn tutti_panic(what: *const c_char, place: *const c_char);
 }
 
 macro_rules! unsupported {
@@ -108,6 +112,13 @@ const OF_HYDRA: [&str; 2] = ["HYDI_CONTROL_FD", "PMI_HYDRA_CONTROL_FD"];
 pub(crate) fn begin() {
     refuse_another_launcher();
     variables::tell_fortran();
+    std::panic::set_hook(Box::new(|info: &PanicHookInfo| {
+        let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
+        let texts = [info.payload_as_str().unwrap_or("unknown"), &place];
+        let [what, place] = texts.map(|text| CString::new(text).unwrap_or_default());
+        // SAFETY: both texts live here.
+        unsafe { tutti_panic(what.as_ptr(), place.as_ptr()) }
+    }));
     // SAFETY: it notes a number.
     unsafe { tutti_begin_as_mpich() }
 }

@@ -128,6 +128,15 @@ pub extern "C" fn tutti_begin_as_mpich() {
 
 // SAFETY: no other library may define the name.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn tutti_panic(what: *const c_char, place: *const c_char) {
+    // SAFETY: the face gives two texts that live until this comes back.
+    let [what, place] =
+        [what, place].map(|text| unsafe { core::ffi::CStr::from_ptr(text) }.to_string_lossy());
+    tutti_mpi::invariant::report(&what, &place);
+}
+
+// SAFETY: no other library may define the name.
+#[unsafe(no_mangle)]
 pub extern "C" fn tutti_callback_state(state: *mut c_void) {
     tutti_mpi::callback_state::announce(state.expose_provenance());
 }

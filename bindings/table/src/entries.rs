@@ -9,8 +9,13 @@ use crate::exports::ENTRY;
 use std::fmt::Write;
 
 /// Names that a face looks up beside the table, and the standard's interfaces do not have.
-pub const BESIDE: [&str; 4] =
-    ["tutti_attribute_language", "tutti_begin_as_mpich", "tutti_callback_state", "tutti_unsupported"];
+pub const BESIDE: [&str; 5] = [
+    "tutti_attribute_language",
+    "tutti_begin_as_mpich",
+    "tutti_callback_state",
+    "tutti_panic",
+    "tutti_unsupported",
+];
 
 /// The name of the symbol.
 pub fn symbol(table: &Table) -> String {

@@ -30,7 +30,7 @@ pub mod file;
 pub mod handle;
 pub mod info;
 mod initial_errhandler;
-mod invariant;
+pub mod invariant;
 mod lifecycle;
 pub mod moving;
 mod null_argument;
