@@ -6,6 +6,7 @@ foreign-debian: dist ## run the tests of foreign programs with Debian's MPICH an
 	@mk/foreign-open-mpi.sh
 
 # The same programs where ranks share nothing but a cable: by the daemons of two machines of the lab.
-foreign-machines: dist ## run programs of Debian (HPCC, NetPIPE, LAMMPS, GROMACS, GetDP) on two machines of the lab, on Open MPI 5 of PyPI and 4.1 of Debian (root)
+foreign-machines: dist ## run programs of Debian on two machines of the lab: HPCC, NetPIPE, LAMMPS, GROMACS, GetDP on Open MPI 5 of PyPI and 4.1 of Debian, those for MPICH on our library (root)
 	timeout --kill-after=5 600 $(CARGO) test --package tutti-tests --test foreign -- --exact --ignored packages::open_mpi_packages_run_on_machines
 	@mk/foreign-open-mpi.sh machines
+	@mk/foreign-debian.sh machines

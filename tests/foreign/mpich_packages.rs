@@ -1,14 +1,16 @@
 //! Programs as Debian has built them for MPICH, on our library: unpacked, not compiled here, with answers
-//! that they check themselves or that are known. `make foreign-debian` runs them.
+//! that they check themselves or that are known. `make foreign-debian` runs them, `make foreign-machines` those
+//! between machines.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use tutti_testkit::{Need, skip};
+use tutti_tests::machines::Machines;
 use tutti_tests::{Ran, Scratch, program, run};
 
-use crate::packages::{NETPIPE_WORDS, expect_netpipe};
+use crate::packages::{NETPIPE_WORDS, expect_netpipe, install_from};
 
 /// Folder in which the packages are unpacked; `make foreign-debian` sets it, and the variables by which
 /// programs find their libraries there.
@@ -45,10 +47,10 @@ fn mpich_package_netpipe_keeps_every_byte() {
 }
 
 /// The inputs are looked for in the working directory.
-fn inputs(scratch: &Scratch) {
+fn inputs(place: &Path) {
     let mut copy = Command::new("sh");
     copy.args(["-c", "cp \"$0\"/*.dat \"$0\"/BLACS/*.dat ."]).arg(folder().join("usr/share/scalapack"));
-    run(copy.current_dir(scratch.path()), LIMIT).expect_success();
+    run(copy.current_dir(place), LIMIT).expect_success();
 }
 
 /// Messages between the processes of a grid: each of the five kinds of numbers counts what it has tested. The
@@ -56,7 +58,7 @@ fn inputs(scratch: &Scratch) {
 #[track_caller]
 fn expect_blacs(name: &str) {
     let scratch = Scratch::new(&format!("mpich-packages-{name}"));
-    inputs(&scratch);
+    inputs(scratch.path());
     let ran = ours(NODE, scratch.path(), &scalapack().join("BLACS").join(name), &[]);
     let counts: Vec<&str> = ran.stdout.lines().filter(|line| line.ends_with(" FAILED.")).collect();
     assert!(counts.len() >= 15 && counts.iter().all(|line| line.ends_with(" 0 FAILED.")), "{name}: {ran}");
@@ -80,8 +82,17 @@ fn mpich_package_blacs_passes_its_own_tests_in_fortran() {
 #[track_caller]
 fn expect_scalapack(name: &str, place: &[&str], tests: u32) {
     let scratch = Scratch::new(&format!("mpich-packages-{name}"));
-    inputs(&scratch);
-    let ran = ours(place, scratch.path(), &scalapack().join(name), &[]).expect_success();
+    inputs(scratch.path());
+    expect_residuals(
+        name,
+        tests,
+        &ours(place, scratch.path(), &scalapack().join(name), &[]).expect_success(),
+    );
+}
+
+/// Checks what a solver says of its tests.
+#[track_caller]
+fn expect_residuals(name: &str, tests: u32, ran: &Ran) {
     let count = |what: &str| {
         let line = ran.stdout.lines().find(|line| line.contains(what))?;
         line.split_whitespace().next()?.parse::<u32>().ok()
@@ -130,14 +141,19 @@ fn expect_water(place: &[&str]) {
     let mut command = program("mpiexec");
     command.env("NWCHEM_BASIS_LIBRARY", format!("{}/libraries/", data.display())).args(place);
     command.arg(folder().join("usr/bin/nwchem.mpich")).arg("water.nw").current_dir(scratch.path());
-    let ran = run(&mut command, LIMIT).expect_success();
+    expect_energies(&run(&mut command, LIMIT).expect_success());
+}
+
+/// Checks the energies of water.
+#[track_caller]
+fn expect_energies(ran: &Ran) {
     let energy = |what: &str| {
         let line = ran.stdout.lines().find(|line| line.contains(what))?;
         line.rsplit('=').next()?.trim().parse::<f64>().ok()
     };
     for (what, expected) in [("Total SCF energy", -76.010_496), ("Total DFT energy", -75.844_395)] {
         let found = energy(what).unwrap_or(0.0);
-        assert!((found - expected).abs() < 1e-5, "{place:?}: {what} {found}: {ran}");
+        assert!((found - expected).abs() < 1e-5, "{what} {found}: {ran}");
     }
 }
 
@@ -221,4 +237,32 @@ fn mpich_package_mocassin_counts_the_photons_of_a_nebula() {
         // 5.6 to 5.9 with so few photons.
         assert!((5.0..6.6).contains(&brightness), "{place:?}: {written}");
     }
+}
+
+/// A package by alice's job on two machines, in her home, with the system's choice of a BLAS and a LAPACK.
+#[track_caller]
+fn on_machines(machines: &Machines, ranks: u32, file: &Path, words: &[&str]) -> Ran {
+    let tests = scalapack();
+    let lib = tests.ancestors().nth(2).expect("a folder of libraries");
+    let lib = Path::new("/").join(lib.strip_prefix(folder()).expect("a package's file"));
+    let libraries = format!("LD_LIBRARY_PATH={0}/blas:{0}/lapack", lib.display());
+    let file = Path::new("/").join(file.strip_prefix(folder()).expect("a package's file"));
+    let mut command = machines.launch(2, ranks);
+    command.args(["--wdir", "/home/alice", "-x", &libraries]);
+    command.args(["-x", "NWCHEM_BASIS_LIBRARY=/usr/share/nwchem/libraries/"]);
+    run(command.arg(file).args(words), LIMIT).expect_success()
+}
+
+/// Two machines with a daemon each, which share nothing but a cable and the home of an ordinary user.
+#[test]
+#[ignore = "thousands of messages between crowded machines: make foreign-machines"]
+fn mpich_packages_run_on_machines() {
+    let Some(machines) = Machines::up("mpich-packages", 2, &[]) else { return };
+    install_from(&machines, &folder());
+    let (_, home) = machines.file("");
+    expect_netpipe(&on_machines(&machines, 2, &folder().join("usr/bin/NPmpich2"), &NETPIPE_WORDS));
+    inputs(&home);
+    expect_residuals("xdlu", 240, &on_machines(&machines, 4, &scalapack().join("xdlu"), &[]));
+    std::fs::write(home.join("water.nw"), WATER).expect("the home is ours");
+    expect_energies(&on_machines(&machines, 4, &folder().join("usr/bin/nwchem.mpich"), &["water.nw"]));
 }

@@ -24,10 +24,16 @@ const LIMIT: Duration = Duration::from_secs(200);
 /// Places of four ranks.
 const PLACES: [&[&str]; 3] = [&[], &["--virtual-nodes", "2"], &["--netns", "2"]];
 
-/// Installs the packages on machines, if there are any: over what the machines have in `/usr`.
+/// Installs the packages on machines, if there are any.
 #[track_caller]
 pub fn install(machines: &Machines) {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
+    install_from(machines, Path::new(&folder));
+}
+
+/// Installs what is in a folder, over what the machines have in `/usr`.
+#[track_caller]
+pub fn install_from(machines: &Machines, folder: &Path) {
     let layers = format!("lowerdir={}/usr:/usr", folder.display());
     for node in 0..machines.lab.nodes() {
         machines.lab.node(node).run(&["mount", "-t", "overlay", "overlay", "-o", &layers, "/usr"]);
