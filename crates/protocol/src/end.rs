@@ -90,6 +90,12 @@ impl Ending {
         self.kind.get_or_insert(kind);
     }
 
+    /// Whether it is known to end in this way.
+    #[must_use]
+    pub fn is(&self, kind: EndKind) -> bool {
+        self.kind == Some(kind)
+    }
+
     /// Says that a user ends the job, unless another way is known.
     pub fn cancel(&mut self, uid: u32) {
         if self.kind.is_none() {

@@ -183,8 +183,9 @@ impl Controller {
                 self.answers.remember((launch.origin, launch.request_id), Answer::Job(id));
                 self.jobs.insert(id, job);
                 self.jobs.pending.insert(id);
-                // Some may have been submitted behind it when it was not known which job takes its place.
-                restart.into_iter().for_each(|new| self.move_dependents(cx.out, id, new));
+                // Some may have been submitted behind it when it was not known which job takes its place, and
+                // its controller may have died before their files said so.
+                self.follow_adopted(cx.out, id);
                 // Down to all its nodes, this one too: each says what it has of it.
                 relay.set_order(id, Order { hold: None, ..order });
                 self.publish(relay, id);
@@ -274,7 +275,11 @@ impl Controller {
         job.note_libraries(relay.states(id));
         let is_connected_otherwise = job.judge_connections(relay.states(id));
         self.begin_elsewhere(cx, id, &unprepared);
-        self.jobs.forget_if_received(id, members, now_ms, cx.local.config.keep_ms);
+        let is_open = |job: &JobRecord| job.is_over() && !job.is_done();
+        let is_awaited = self.jobs.get(id).is_some_and(is_open) && self.awaits_successor(id, now_ms);
+        if !is_awaited {
+            self.jobs.forget_if_received(id, members, now_ms, cx.local.config.keep_ms);
+        }
         self.publish(relay, id);
         if is_connected_otherwise {
             self.settle_connections(cx);
@@ -332,7 +337,7 @@ impl Controller {
             self.judge(cx, relay, owner);
         }
         // Whoever waits for the job, or for its output, is to hear that it is over.
-        if self.jobs.get_mut(id).is_some_and(JobRecord::poll_done) {
+        if !is_awaited && self.jobs.get_mut(id).is_some_and(JobRecord::poll_done) {
             let with_losses = self.jobs.get(id).filter(|job| job.output().lost_bytes > 0);
             with_losses.into_iter().for_each(|job| log::log_files(cx, job));
             self.answer_waiters(cx, relay, id);

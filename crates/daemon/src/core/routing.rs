@@ -151,7 +151,7 @@ impl Subsystems {
             }
             Event::Filed(job, filed) => {
                 if let Some(controller) = &mut self.controller {
-                    controller.handle_filed(cx, &self.relay, job, &filed);
+                    controller.handle_filed(cx, job, &filed);
                 }
             }
             Event::DrainsKept(kept) => {

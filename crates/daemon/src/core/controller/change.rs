@@ -69,6 +69,11 @@ impl Controller {
         asker: Asker,
         (id, change): (JobId, &Change),
     ) -> Option<Answer> {
+        let may = |owner| cx.local.may(asker.user, Some(owner));
+        if self.filings.has_again(id) && self.jobs.check_owner(id, may).is_ok() {
+            // Asked again, it is known whether another one has taken its place.
+            return None;
+        }
         if let Err(text) = self.check_change(cx.local, asker.user, id, change) {
             return Some(text);
         }

@@ -6,6 +6,8 @@
 //!     --> its file, if it waits --> order to the nodes --> its steps --> judge
 //! ```
 
+use std::collections::BTreeSet;
+
 use tutti_protocol::wire::Report;
 
 use super::answers::Requester;
@@ -35,9 +37,19 @@ impl Controller {
             return Some(answer);
         }
         let (now, actor) = (cx.local.clocks(), cx.local.actor(user));
-        let job = self.jobs.get_mut(id)?;
-        if job.is_over() {
-            return refused(format!("job {id} is over"));
+        let ends = matches!(control, Control::Kill | Control::Abandon | Control::End(_));
+        let is_requeued = self.filings.has_again(id);
+        if is_requeued && ends {
+            self.give_up_again(cx, id);
+        }
+        let job = self.jobs.get(id)?;
+        match (is_requeued, job.is_over()) {
+            // It is ended with the one that was to take its place.
+            (true, true) if ends => return Some(Answer::Done),
+            // Asked again, it is answered by the one that takes its place.
+            (true, _) if !ends && control != Control::Requeue && job.is_ending() => return None,
+            (_, true) => return refused(format!("job {id} is over")),
+            _ => {}
         }
         if job.is_array() {
             return self.control_tasks(cx, relay, id, control, (user, requester));
@@ -119,7 +131,11 @@ impl Controller {
         (user, requester): (User, Option<Requester>),
     ) -> Option<Answer> {
         if !matches!(control, Control::Window(..) | Control::Detach | Control::Abandon) {
-            for id in self.jobs.tasks_of(whole) {
+            let whole_job = self.jobs.get(whole);
+            let again = whole_job.into_iter().flat_map(|job| job.named_before());
+            let again = again.filter(|task| self.filings.has_again(*task));
+            let tasks: BTreeSet<JobId> = self.jobs.tasks_of(whole).into_iter().chain(again).collect();
+            for id in tasks {
                 // What cannot be done to one of them, such as a hold of one that runs, is no matter.
                 self.control(cx, relay, id, control, (user, None));
             }

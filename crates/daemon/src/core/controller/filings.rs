@@ -40,10 +40,15 @@ pub(super) struct Filings {
     filings: BTreeMap<JobId, VecDeque<Filing>>,
     /// Arrays of which a task cannot be kept, and why.
     failures: BTreeMap<JobId, String>,
+    /// By job: the one that is to take its place when its file is there.
+    again: BTreeMap<JobId, JobId>,
 }
 
 impl Filings {
     pub(super) fn push(&mut self, id: JobId, filing: Filing) {
+        if let Filing::Again(old, _) = filing {
+            self.again.insert(old, id);
+        }
         self.filings.entry(id).or_default().push_back(filing);
     }
 
@@ -53,6 +58,11 @@ impl Filings {
         let filing = filings.pop_front();
         if filings.is_empty() {
             self.filings.remove(&id);
+        }
+        if let Some(Filing::Again(old, _)) = filing
+            && self.again.get(&old) == Some(&id)
+        {
+            self.again.remove(&old);
         }
         filing
     }
@@ -86,8 +96,12 @@ impl Filings {
 
     /// The file of a job is on its way that takes the place of this one.
     pub(super) fn has_again(&self, old: JobId) -> bool {
-        let is_one = |filing: &Filing| matches!(filing, Filing::Again(job, _) if *job == old);
-        self.filings.values().flatten().any(is_one)
+        self.again.contains_key(&old)
+    }
+
+    /// The same: which one it is. It takes the place no more.
+    pub(super) fn give_up_again(&mut self, old: JobId) -> Option<JobId> {
+        self.again.remove(&old)
     }
 
     /// Whether this question is answered when a file is written.

@@ -223,6 +223,12 @@ impl Jobs {
         id.0 < self.first_job && !self.is_settled(now_ms, lost_ms)
     }
 
+    /// Judges those whose place another job was to take.
+    pub(super) fn judge_requeued(&mut self) {
+        let requeued = self.records.iter().filter(|(_, job)| job.end.is_requeued() && !job.is_done());
+        self.pending.extend(requeued.map(|(id, _)| *id));
+    }
+
     /// Jobs that the scheduler has not been asked for are looked at anew, all of them once.
     pub(super) fn retry_waiting(&mut self) {
         self.retries = true;

@@ -98,13 +98,7 @@ impl Controller {
     }
 
     /// The file of a job is there, or cannot be.
-    pub(in crate::core) fn handle_filed(
-        &mut self,
-        cx: Context<'_>,
-        relay: &Relay,
-        id: JobId,
-        filed: &Result<(), String>,
-    ) {
+    pub(in crate::core) fn handle_filed(&mut self, cx: Context<'_>, id: JobId, filed: &Result<(), String>) {
         let (requester, answer) = match self.filings.pop(id) {
             Some(Filing::New(requester)) => {
                 let of_tasks = self.filings.take_failure(id).map_or(Ok(()), Err);
@@ -118,7 +112,7 @@ impl Controller {
             // What cannot be kept is so in this incarnation, and the log of the daemon says that it is in no
             // other.
             Some(Filing::Again(old, requester)) => {
-                let answer = self.handle_again_filed(cx, relay, (old, id), filed);
+                let answer = self.handle_again_filed(cx, (old, id), filed);
                 match requester {
                     Some(requester) => (requester, answer),
                     None => return,
@@ -245,6 +239,8 @@ impl Controller {
             for (over, dependents) in self.jobs.give_up_unknown() {
                 self.file_over(cx.out, over, dependents);
             }
+            // No other job takes the place of these.
+            self.jobs.judge_requeued();
         }
         let mut full = Full::default();
         for id in self.jobs.take_unsubmitted() {

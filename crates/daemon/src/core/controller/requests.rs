@@ -164,13 +164,13 @@ impl Controller {
     /// Request about the job that has taken the place of one that was requeued.
     fn about_newest(&self, request: Request) -> Request {
         match request {
-            Request::Wait(job) => Request::Wait(self.jobs.newest(job)),
-            Request::Control(job, control) => Request::Control(self.jobs.newest(job), control),
+            Request::Wait(job) => Request::Wait(self.newest(job)),
+            Request::Control(job, control) => Request::Control(self.newest(job), control),
             Request::Change(job, change) => {
                 // A front end says that by itself.
-                Request::Change(self.jobs.newest(job), Change { detached: false, ..change })
+                Request::Change(self.newest(job), Change { detached: false, ..change })
             }
-            Request::Snapshot(job) => Request::Snapshot(self.jobs.newest(job)),
+            Request::Snapshot(job) => Request::Snapshot(self.newest(job)),
             other => other,
         }
     }
@@ -293,7 +293,7 @@ impl Controller {
             return Some(Answer::Refused(text));
         }
         for after in &mut submit.batch.after {
-            after.job = self.jobs.newest(after.job);
+            after.job = self.newest(after.job);
             if self.jobs.get(after.job).is_some() {
                 continue;
             }

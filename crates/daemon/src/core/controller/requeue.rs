@@ -2,28 +2,28 @@
 //! one comes about is in [`super::job`]; here is when, which job has taken the place of which, and who waits
 //! for it.
 
+use std::collections::BTreeSet;
+
 use tutti_protocol::mail::MailEvent;
 
 use super::answers::Requester;
 use super::filings::Filing;
 use super::job::JobRecord;
 use super::jobs::Jobs;
-use super::{Controller, mails};
+use super::{Controller, log, mails};
+use crate::core::action::Action;
 use crate::core::context::Context;
+use crate::core::job_event::JobEvent;
 use crate::core::outbox::Outbox;
-use crate::core::relay::Relay;
 use crate::members::NodeId;
 use crate::message::{Answer, JobId, Launch, User};
 
-impl Jobs {
-    /// The job that has taken the place of this one, or itself.
-    pub(super) fn newest(&self, id: JobId) -> JobId {
-        let restart = |job: &JobRecord| job.launch.batch.restart();
-        let first = self.get(id).and_then(restart).map_or(id, |restart| restart.first);
-        let of_first = self.relations.restarts(first).filter_map(|id| self.get(id));
-        of_first.max_by_key(|job| restart(job).map(|restart| restart.count)).map_or(id, |job| job.id)
-    }
+/// Line about a job that was to begin anew.
+fn not_begun(id: JobId) -> String {
+    format!("job {id} was ended before another one had taken its place")
+}
 
+impl Jobs {
     /// The job that waits to take the place of this one: an earlier controller died before it ended this one.
     pub(super) fn waiting_restart_of(&self, id: JobId) -> Option<JobId> {
         let is_it = |job: &&JobRecord| {
@@ -60,7 +60,7 @@ impl Controller {
             return refusal(format!("job {id} is being requeued"));
         }
         let job = self.jobs.get(id)?;
-        if job.is_ending() {
+        if job.is_ending() || job.is_ended_by_user() {
             return refusal(format!("job {id} is being ended"));
         }
         if let Some(text) = job.why_not_again() {
@@ -70,9 +70,25 @@ impl Controller {
         None
     }
 
+    /// The job that has taken the place of this one, or itself. One whose file is not there yet has not.
+    pub(super) fn newest(&self, id: JobId) -> JobId {
+        let restart = |job: &JobRecord| job.launch.batch.restart();
+        let first = self.jobs.get(id).and_then(restart).map_or(id, |restart| restart.first);
+        let of_first = self.jobs.relations.restarts(first).filter(|id| !self.filings.has_new(*id));
+        let of_first = of_first.filter_map(|id| self.jobs.get(id));
+        of_first.max_by_key(|job| restart(job).map(|restart| restart.count)).map_or(id, |job| job.id)
+    }
+
+    /// Whether it is not known yet which job takes the place of this one, or that none does: its end says
+    /// nothing to those that wait for it.
+    pub(super) fn awaits_successor(&self, id: JobId, now_ms: u64) -> bool {
+        let is_replaced = |job: &JobRecord| job.end.is_requeued() && self.newest(id) == id;
+        self.filings.has_again(id)
+            || !self.jobs.is_past_adoption(now_ms) && self.jobs.get(id).is_some_and(is_replaced)
+    }
+
     fn begin_again(&mut self, cx: Context<'_>, id: JobId, requester: Option<Requester>) {
         let new = self.jobs.next_id();
-        mails::of(&self.jobs, cx.local, id, MailEvent::Requeue).into_iter().for_each(|mail| cx.out.act(mail));
         let Some(job) = self.jobs.get(id) else { return };
         let is_there = |node| cx.local.members.as_ref().is_some_and(|members| members.is_alive(node));
         let origin = Some(job.launch.origin).filter(|node| is_there(*node)).unwrap_or(NodeId::CONTROLLER);
@@ -81,10 +97,15 @@ impl Controller {
         let demand = demand.awaiting_lost();
         self.log_submission(cx, new, &launch);
         self.queue(cx, new, launch, demand, Filing::Again(id, requester));
-        self.move_dependents(cx.out, id, new);
-        // Who waits for the end of the old one waits for that of the new one.
-        let waiters = self.jobs.get_mut(id).map(|job| job.take_waiters()).unwrap_or_default();
-        self.jobs.get_mut(new).into_iter().for_each(|job| job.set_waiters(waiters.clone()));
+    }
+
+    /// A user ends a job while the file of the one that is to take its place is written: none does.
+    pub(super) fn give_up_again(&mut self, cx: Context<'_>, old: JobId) {
+        let Some(new) = self.filings.give_up_again(old) else { return };
+        self.jobs.remove(new);
+        cx.out.act(Action::Queue(new, None));
+        let text = not_begun(old);
+        log::log(cx, new, JobEvent { event: "refused", text, ..JobEvent::default() });
     }
 
     /// Jobs that waited in an earlier incarnation of the controller wait for those that take the place of
@@ -104,35 +125,41 @@ impl Controller {
         }
     }
 
-    /// The file of a job is there that takes the place of another one, or cannot be: then those that wait for
-    /// it, and those that ask for its end, wait for the other one again.
+    /// An earlier controller has had this job: those that waited for one whose place it has taken wait for
+    /// it, or for the one that has taken its place since.
+    pub(super) fn follow_adopted(&mut self, out: &Outbox, id: JobId) {
+        let newest = self.newest(id);
+        let Some(job) = self.jobs.get(id) else { return };
+        let restart = job.launch.batch.restart();
+        let before: Vec<JobId> = job.named_before().filter(|_| restart.is_some()).collect();
+        let first = restart.map_or(id, |restart| restart.first);
+        let others: Vec<JobId> = self.jobs.relations.restarts(first).collect();
+        let all: BTreeSet<JobId> = before.into_iter().chain(others).chain([first, id]).collect();
+        all.into_iter().filter(|old| *old != newest).for_each(|old| self.move_dependents(out, old, newest));
+    }
+
+    /// The file of a job is there that takes the place of another one, or cannot be. If it is, those that
+    /// wait for the other one, or ask for its end, wait for this one, and the other one ends.
     pub(super) fn handle_again_filed(
         &mut self,
         cx: Context<'_>,
-        relay: &Relay,
         (old, new): (JobId, JobId),
         filed: &Result<(), String>,
     ) -> Answer {
-        let waiters = self.jobs.get_mut(new).map(JobRecord::take_waiters).unwrap_or_default();
-        let answer = self.begin_filed(cx, new, filed);
-        let kept = if self.jobs.get(new).is_some() { new } else { old };
-        if let Some(job) = self.jobs.get_mut(kept) {
-            waiters.into_iter().for_each(|requester| job.add_waiter(requester));
+        self.jobs.pending.insert(old);
+        if self.jobs.get(new).is_none() {
+            return Answer::Refused(not_begun(old));
         }
-        if kept == old {
-            self.move_dependents(cx.out, new, old);
-            if self.jobs.get(old).is_none_or(JobRecord::is_done) {
-                self.answer_waiters(cx, relay, old);
-                self.release_dependents(cx.out, old);
-            }
+        if filed.is_ok() {
+            mails::of(&self.jobs, cx.local, old, MailEvent::Requeue)
+                .into_iter()
+                .for_each(|mail| cx.out.act(mail));
+            self.move_dependents(cx.out, old, new);
+            let waiters = self.jobs.get_mut(old).map(JobRecord::take_waiters).unwrap_or_default();
+            self.jobs.get_mut(new).into_iter().for_each(|job| job.set_waiters(waiters.clone()));
+            self.jobs.get_mut(old).into_iter().for_each(|job| job.end_for(new));
         }
-        if filed.is_ok()
-            && let Some(job) = self.jobs.get_mut(old)
-        {
-            job.end_for(new);
-            self.jobs.pending.insert(old);
-        }
-        answer
+        self.begin_filed(cx, new, filed)
     }
 
     /// Jobs that a lost node has ended begin anew, if their users have said so.
@@ -140,13 +167,13 @@ impl Controller {
         let is_one = |job: &&JobRecord| {
             let is_lost = job.has_lost(node) && job.is_ending() && !job.is_over();
             is_lost
-                && !job.end.is_by_user()
+                && !job.is_ended_by_user()
                 && job.launch.batch.is_requeued_if_lost()
                 && job.why_not_again().is_none()
         };
         let lost: Vec<JobId> = self.jobs.records.values().filter(is_one).map(|job| job.id).collect();
         for id in lost {
-            if self.jobs.newest(id) == id && !self.filings.has_again(id) {
+            if self.newest(id) == id && !self.filings.has_again(id) {
                 self.begin_again(cx, id, None);
             }
         }
@@ -159,8 +186,8 @@ impl Controller {
             self.drain_for_fault(cx.local, *node, why).into_iter().for_each(|action| cx.out.act(action));
         }
         let Some(job) = self.jobs.get(id).filter(|_| !unprepared.is_empty()) else { return };
-        let is_able = !job.end.is_by_user() && job.why_not_again().is_none();
-        if is_able && self.jobs.newest(id) == id && !self.filings.has_again(id) {
+        let is_able = !job.is_ended_by_user() && job.why_not_again().is_none();
+        if is_able && self.newest(id) == id && !self.filings.has_again(id) {
             self.begin_again(cx, id, None);
         }
     }

@@ -237,6 +237,119 @@ fn cluster_sim_job_behind_a_requeued_one_starts_under_the_next_controller() {
     }
 }
 
+/// The controller dies when the new job has its nodes, and before the file of the one behind it says for
+/// which one it waits now: the next controller has that from the nodes.
+#[test]
+fn cluster_sim_job_behind_a_requeued_one_waits_for_it_where_it_runs_already() {
+    for seed in seeds(20) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_hang(1..2);
+        world.let_jobs_hang(3..4);
+        world.let_jobs_end_well(2..3);
+        for batch in [Batch::default(), behind_first()] {
+            let submitted = world.submit_on(1, &[1, 2], batch);
+            await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        }
+        await_that(&mut world, seed, "the first starts", |world| world.has_started(JobId(1)));
+        world.slow_files.insert(JobId(2));
+        let requeue = world.user_requests(3, Request::Control(JobId(1), Control::Requeue));
+        await_that(&mut world, seed, "it is requeued", |world| world.job_of(requeue).is_some());
+        await_that(&mut world, seed, "it begins anew", |world| world.has_started(JobId(3)));
+        world.run_until(world.now_ms + seed % 4 * 500);
+        world.replace_daemon(0, 800);
+        world.slow_files.clear();
+        // Longer than nodes may tell of jobs that a controller does not know.
+        world.run_until(world.now_ms + 70_000);
+        assert!(!world.has_started(JobId(2)), "TUTTI_SIM_SEED={seed}: the new one hangs");
+        world.user_requests(2, Request::Control(JobId(1), Control::Kill));
+        await_that(&mut world, seed, "the one behind it starts", |world| world.has_started(JobId(2)));
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+}
+
+/// The disk refuses the file of the job that is to take the place of another one, and the controller dies
+/// before it knows that: what waited for the old one waits for it still.
+#[test]
+fn cluster_sim_job_behind_a_requeued_one_waits_for_it_until_the_new_one_is_filed() {
+    for seed in seeds(60) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_hang(1..2);
+        world.let_jobs_end_well(2..4);
+        for batch in [Batch::default(), behind_first()] {
+            let submitted = world.submit_on(1, &[1, 2], batch);
+            await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        }
+        await_that(&mut world, seed, "the first starts", |world| world.has_started(JobId(1)));
+        world.run_until(world.now_ms + 500);
+        world.refused_files.insert(JobId(3));
+        // The daemon of the controller's node asks, and so nobody asks again.
+        world.user_requests(0, Request::Control(JobId(1), Control::Requeue));
+        world.run_until(world.now_ms + seed % 20);
+        world.replace_daemon(0, 800);
+        world.run_until(world.now_ms + 70_000);
+        assert!(!world.has_started(JobId(2)), "TUTTI_SIM_SEED={seed}: the first hangs");
+        world.user_requests(2, Request::Control(JobId(1), Control::Kill));
+        await_that(&mut world, seed, "the next one starts", |world| world.has_started(JobId(2)));
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+}
+
+/// A job is killed while the file of the one that is to take its place is written, or refused, or while the
+/// controller dies: it ends, and none takes its place.
+#[test]
+fn cluster_sim_job_that_is_killed_while_it_is_requeued_ends() {
+    for seed in seeds(30) {
+        let mut world = World::new(seed, 4, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_hang(1..2);
+        world.let_jobs_hang(3..5);
+        world.let_jobs_end_well(2..3);
+        for batch in [Batch::default(), behind_first()] {
+            let submitted = world.submit_on(1, &[1, 2], batch);
+            await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        }
+        await_that(&mut world, seed, "the first starts", |world| world.has_started(JobId(1)));
+        world.run_until(world.now_ms + 500);
+        world.slow_files.insert(JobId(3));
+        let requeue = world.user_requests(3, Request::Control(JobId(1), Control::Requeue));
+        world.run_until(world.now_ms + 300);
+        let control = if seed % 2 == 0 { Control::Kill } else { Control::End(1_000) };
+        let kill = world.user_requests(2, Request::Control(JobId(1), control));
+        await_that(&mut world, seed, "it is killed", |world| world.is_answered(kill));
+        assert_eq!(world.refusal(kill), None, "TUTTI_SIM_SEED={seed}");
+        match seed / 2 % 3 {
+            0 => world.refused_files.extend([JobId(3)]),
+            1 => {
+                // What was answered was also ordered.
+                world.run_until(world.now_ms + 100);
+                world.replace_daemon(0, 800);
+            }
+            _ => {}
+        }
+        world.slow_files.clear();
+        let waits = world.user_requests(2, Request::Wait(JobId(1)));
+        await_that(&mut world, seed, "it is over", |world| world.is_answered(waits));
+        let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
+        assert_eq!(row.job, JobId(1), "TUTTI_SIM_SEED={seed}: {row:?}");
+        await_that(&mut world, seed, "the next one starts", |world| world.has_started(JobId(2)));
+        world.run_until(world.now_ms + 10_000);
+        assert!(world.is_answered(requeue), "TUTTI_SIM_SEED={seed}");
+        assert!(!world.has_started(JobId(3)) && !world.has_started(JobId(4)), "TUTTI_SIM_SEED={seed}");
+        world.make_peace();
+        await_that(&mut world, seed, "all is quiet", World::is_quiet);
+        world.check_end();
+    }
+}
+
 /// The node is lost together with the controller: the next one has never seen it.
 #[test]
 fn cluster_sim_job_with_requeue_begins_anew_if_its_node_is_not_there_for_a_new_controller() {

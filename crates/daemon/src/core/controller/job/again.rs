@@ -86,6 +86,11 @@ impl JobRecord {
         launch
     }
 
+    /// Whether a user has asked for its end, also before this controller.
+    pub(in crate::core::controller) fn is_ended_by_user(&self) -> bool {
+        self.end.is_by_user() || self.order.clock.grace_ms.is_some()
+    }
+
     /// Another job takes its place, and is in its file: it ends.
     pub(in crate::core::controller) fn end_for(&mut self, new: JobId) {
         if self.is_ending() {

@@ -49,6 +49,11 @@ impl EndState {
         self.by_user
     }
 
+    /// Whether it ends since another job takes its place.
+    pub(in crate::core::controller) fn is_requeued(&self) -> bool {
+        self.way.is(EndKind::Requeued)
+    }
+
     /// The part that ended the job; none: no part did, or all are killed.
     pub(super) fn ender(&self) -> Option<NodeId> {
         self.ender

@@ -225,9 +225,19 @@ impl World {
         self.controller_died |= node == 0;
         let machine = &mut self.machines[node];
         (machine.core, machine.dies_after) = (None, None);
-        if self.random.below(2) == 0 {
-            // It was there, and nobody was notified.
-            machine.write_file();
+        // The first of them was there, or refused, and perhaps all behind it, and nobody was notified.
+        let most = if self.events % 2 == 0 { 1 } else { usize::MAX };
+        let mut left = if self.random.below(2) == 0 { most } else { 0 };
+        while left > 0
+            && let Some((job, _)) = machine.filing.front()
+            && !self.slow_files.contains(job)
+        {
+            left -= 1;
+            if self.refused_files.contains(job) {
+                machine.filing.pop_front();
+            } else {
+                machine.write_file();
+            }
         }
         machine.filing.clear();
         if machine.keeping.is_some() && self.random.below(2) == 0 {
