@@ -493,6 +493,11 @@ impl Controller {
             .is_some_and(|job| job.is_over() && job.end.status() == 0 && job.output().trouble.is_none())
     }
 
+    /// Jobs that the scheduler has not been asked for are about to be looked at anew, all of them.
+    pub(super) fn looks_anew(&self) -> bool {
+        self.jobs.retries
+    }
+
     /// Checks that what is kept beside the records of jobs is what these say.
     pub(super) fn check_relations(&self) {
         let mut found = relations::Relations::default();

@@ -91,6 +91,12 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Whether anybody has any.
+    #[must_use]
+    pub fn has_limits(&self) -> bool {
+        !(self.limits.0.0.is_empty() && self.user_limits.is_empty() && self.group_limits.is_empty())
+    }
+
     /// The limit `name` that holds for a user and that for his group, each with its scope and place.
     #[must_use]
     pub fn limits_of(

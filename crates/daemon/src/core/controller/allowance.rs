@@ -430,7 +430,7 @@ impl Controller {
 
     fn over_with(&self, local: &LocalNode, members: &Members, user: User, asked: Use) -> Option<String> {
         let rules = &self.rules;
-        if rules.limits.0.0.is_empty() && rules.user_limits.is_empty() && rules.group_limits.is_empty() {
+        if !rules.has_limits() {
             return None;
         }
         let person = Person::of(local, user);

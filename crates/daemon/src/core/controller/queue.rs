@@ -296,8 +296,10 @@ impl Controller {
         self.jobs.pending.extend(before.into_iter().chain([id]));
         cx.out.act(Action::Queue(id, None));
         relay.set_order(id, order);
-        // It may have less than it might have got, so others of its user may start.
-        self.retry_waiting();
+        if self.rules.has_limits() {
+            // It may have less than it might have got, so others of its user may start.
+            self.retry_waiting();
+        }
         log::log(cx, id, JobEvent { event: "placed", nodes: nodes_by_name, ..JobEvent::default() });
     }
 

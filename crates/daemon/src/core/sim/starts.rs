@@ -456,3 +456,26 @@ fn job_that_waits_for_a_limit_starts_when_another_one_got_less() {
     asked.extend(asked_for(&mut core, clocks, Event::Tick));
     assert_eq!(asked, [JobId(1), JobId(2)]);
 }
+
+/// Without limits no job that waits is looked at anew when another one has got its nodes: there may be
+/// thousands of them.
+#[test]
+fn job_that_gets_its_nodes_has_others_looked_at_anew_only_for_limits() {
+    for (text, is_looked_at) in [("", false), ("[limits]\nslots = 8\n", true)] {
+        let mut world = World::new(1, 3, 2);
+        world.run_until(5_000);
+        let submit = on_node(&mut world, "node1", 4);
+        let node = world.number_of(1).expect("it has one");
+        let (mut core, _, clocks) = world.take_core(0).expect("it lives");
+        let rules = parse("t", text, &AllKnown).config.rules;
+        let loaded = Loaded { rules, ..Loaded::default() };
+        asked_for(&mut core, clocks, Event::Reloaded(None, Ok(Box::new(loaded))));
+        let request = Request::Submit(Box::new(submit));
+        asked_for(&mut core, clocks, Event::Request(ClientId(1 << 40), User::new(5, 5), request));
+        asked_for(&mut core, clocks, Event::Tick);
+        let looks_anew = |core: &Core| core.subsystems.controller.as_ref().expect("it is one").looks_anew();
+        assert!(!looks_anew(&core));
+        asked_for(&mut core, clocks, Event::Gang(SwitchEvent::Placed(JobId(1), vec![(node, 4)])));
+        assert_eq!(looks_anew(&core), is_looked_at, "{text:?}");
+    }
+}
