@@ -104,7 +104,7 @@ impl Jobs {
     /// A job is over: those that it has waited for may be forgotten. Gives those that wait for it, whose
     /// files are to say so.
     pub(super) fn release_dependents(&mut self, id: JobId) -> Vec<JobId> {
-        let job = self.records.get(&id).or_else(|| self.past.get(&id));
+        let job = self.records.get(&id).or_else(|| self.past.get(&id).map(Box::as_ref));
         let (status, before) =
             (job.map(|job| job.end.status()), job.into_iter().flat_map(JobRecord::named_before));
         self.pending.extend(before);

@@ -35,8 +35,9 @@ pub(super) struct Jobs {
     /// Jobs of which nodes may have something, or that wait. What is done at each event and each tick looks
     /// at these alone, however many are over.
     pub(super) records: BTreeMap<JobId, JobRecord>,
-    /// Jobs that are over and that only lists show: nodes may forget them.
-    pub(super) past: BTreeMap<JobId, JobRecord>,
+    /// Jobs that are over and that only lists show: nodes may forget them. The places of a tree whose keys
+    /// only grow are half empty, so each is no larger than it must be.
+    pub(super) past: BTreeMap<JobId, Box<JobRecord>>,
     /// Of the jobs to each other, as their records say them.
     pub(super) relations: Relations,
     /// Jobs to be judged although none of their parts has said anything.
@@ -78,19 +79,24 @@ impl Jobs {
     }
 
     pub(super) fn get(&self, id: JobId) -> Option<&JobRecord> {
-        self.records.get(&id).or_else(|| self.past.get(&id))
+        self.records.get(&id).or_else(|| self.past.get(&id).map(Box::as_ref))
     }
 
     pub(super) fn get_mut(&mut self, id: JobId) -> Option<&mut JobRecord> {
-        self.records.get_mut(&id).or_else(|| self.past.get_mut(&id))
+        self.records.get_mut(&id).or_else(|| self.past.get_mut(&id).map(Box::as_mut))
     }
 
     /// Number and record of each job, by number.
     pub(super) fn all(&self) -> Vec<(JobId, &JobRecord)> {
-        let mut all: Vec<_> = self.records.iter().chain(&self.past).map(|(id, job)| (*id, job)).collect();
+        let mut all: Vec<_> = self.each().collect();
         // Two rows that are in order each.
         all.sort_by_key(|(id, _)| *id);
         all
+    }
+
+    fn each(&self) -> impl Iterator<Item = (JobId, &JobRecord)> {
+        let past = self.past.iter().map(|(id, job)| (*id, job.as_ref()));
+        self.records.iter().map(|(id, job)| (*id, job)).chain(past)
     }
 
     /// The same of those that are not over, or whose output is not written.
@@ -107,7 +113,7 @@ impl Jobs {
     }
 
     fn take(&mut self, id: JobId) -> Option<JobRecord> {
-        let job = self.records.remove(&id).or_else(|| self.past.remove(&id))?;
+        let job = self.records.remove(&id).or_else(|| self.past.remove(&id).map(|job| *job))?;
         self.relations.remove(id, &job.launch);
         Some(job)
     }
@@ -214,8 +220,8 @@ impl Jobs {
     pub(super) fn of_submission(&self, uid: u32, number: u64) -> Option<JobId> {
         let is_it =
             |job: &JobRecord| job.launch.user.uid == uid && job.launch.batch.sending().number == number;
-        let found = self.records.iter().chain(&self.past).find(|(_, job)| number != 0 && is_it(job));
-        found.map(|(id, job)| job.launch.batch.array_task().map_or(*id, |task| task.array))
+        let found = self.each().find(|(_, job)| number != 0 && is_it(job));
+        found.map(|(id, job)| job.launch.batch.array_task().map_or(id, |task| task.array))
     }
 
     /// Nodes may yet tell of this job, which is not known.
@@ -307,7 +313,7 @@ impl Jobs {
         if !is_awaited && let Some(mut job) = self.records.remove(&id) {
             job.order.forget = true;
             job.shed();
-            self.past.insert(id, job);
+            self.past.insert(id, Box::new(job));
         }
     }
 

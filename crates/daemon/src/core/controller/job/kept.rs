@@ -19,12 +19,14 @@ impl JobRecord {
         let mut launch = Launch::clone(&self.launch);
         launch.environment.clear();
         launch.groups = Vec::new();
+        launch.session = None;
         launch.set_demand(None);
         // The names of its output are shown below it.
         if launch.directory.as_bytes().len() > DIRECTORY_BYTES_MAX {
             launch.directory = "".into();
         }
         launch.job.programs.truncate(1);
+        launch.job.programs.shrink_to_fit();
         for program in &mut launch.job.programs {
             *program = Program {
                 file: "".into(),
