@@ -273,8 +273,21 @@ pub fn two_numbers(payload: &[u8]) -> Option<(u64, u64)> {
 
 /// Appends a frame whose payload is `value` as JSON.
 pub fn put_json(out: &mut Vec<u8>, kind: Kind, value: &impl Serialize) {
-    let json = serde_json::to_vec(value).expect("the types of this module have no unserialisable values");
-    put(out, kind, 0, &json);
+    put_json_of(out, kind, 0, value);
+}
+
+/// The same with a number in its head. The text is written where it is sent from: a list of thousands of jobs
+/// has megabytes.
+///
+/// # Panics
+/// As [`put`].
+pub fn put_json_of(out: &mut Vec<u8>, kind: Kind, rank: u32, value: &impl Serialize) {
+    put(out, kind, rank, &[]);
+    let begin = out.len();
+    serde_json::to_writer(&mut *out, value).expect("no value that is sent is unserialisable");
+    let bytes = out.len() - begin;
+    assert!(bytes <= PAYLOAD_BYTES_MAX, "a payload of {bytes} bytes");
+    out[begin - 4..begin].copy_from_slice(&(bytes as u32).to_ne_bytes());
 }
 
 /// Collects bytes into frames.

@@ -57,9 +57,14 @@ impl Answer {
 /// # Panics
 /// As [`wire::put`].
 pub fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
-    let (answer, reason) = answer.clone().part();
-    let json = serde_json::to_vec(&answer).expect("answers are serialisable");
-    wire::put(out, Kind::Answer, reason, &json);
+    // A list of thousands of jobs is not copied.
+    match answer {
+        Answer::Because(..) => {
+            let (answer, reason) = answer.clone().part();
+            wire::put_json_of(out, Kind::Answer, reason, &answer);
+        }
+        answer => wire::put_json(out, Kind::Answer, answer),
+    }
 }
 
 /// Answer of a frame; none: it cannot be read, or the frame is of another kind.
