@@ -26,7 +26,15 @@ pub fn now_ms() -> u64 {
 /// # Errors
 /// When no daemon answers; a text for the user.
 pub fn jobs() -> Result<(Vec<Job>, Vec<Job>), String> {
-    Ok(parted(rows()?))
+    Ok(parted(rows(true)?))
+}
+
+/// The same without those that are over: of these a daemon may know thousands.
+///
+/// # Errors
+/// When no daemon answers; a text for the user.
+pub fn open_jobs() -> Result<(Vec<Job>, Vec<Job>), String> {
+    Ok(parted(rows(false)?))
 }
 
 /// The same with those that the daemon knows no more and the log of this node has.
@@ -34,7 +42,7 @@ pub fn jobs() -> Result<(Vec<Job>, Vec<Job>), String> {
 /// # Errors
 /// When no daemon answers; a text for the user.
 pub fn jobs_with_past() -> Result<(Vec<Job>, Vec<Job>), String> {
-    let mut rows = rows()?;
+    let mut rows = rows(true)?;
     let known: BTreeSet<JobId> = rows.iter().map(|row| row.job).collect();
     rows.extend(history::of_node(false).into_iter().filter(|row| !known.contains(&row.job)));
     rows.sort_by_key(|row| row.job);
@@ -74,8 +82,8 @@ pub fn target(name: &NamedJob, found: &[&Job]) -> Option<JobId> {
     found.iter().find(of_array).filter(|_| is_whole).map(|_| JobId(name.job))
 }
 
-fn rows() -> Result<Vec<requests::JobRow>, String> {
-    match ask(&Request::Jobs { all: true })? {
+fn rows(all: bool) -> Result<Vec<requests::JobRow>, String> {
+    match ask(&Request::Jobs { all })? {
         Answer::Jobs(mut rows) => {
             rows.sort_by_key(|row| row.job);
             Ok(rows)

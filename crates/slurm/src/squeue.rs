@@ -320,7 +320,7 @@ fn named_format(value: &str) -> Result<Format, String> {
 }
 
 fn list(asked: &Asked) -> Result<String, String> {
-    let (jobs, _) = query::jobs()?;
+    let jobs = jobs_for(asked)?;
     let now_ms = query::now_ms();
     let is_fresh = |job: &Job| {
         let is_old = job.row.ended_ms.is_some_and(|ended_ms| ended_ms + MIN_JOB_AGE_MS < now_ms);
@@ -348,6 +348,19 @@ fn list(asked: &Asked) -> Result<String, String> {
     };
     let wanted: Vec<&Job> = jobs.iter().filter(takes).collect();
     print_jobs(asked, &wanted, now_ms)
+}
+
+/// Jobs of which the list has those that were asked for. Those that are over are asked for only where they
+/// are wanted, or a job was named that is none of the others.
+fn jobs_for(asked: &Asked) -> Result<Vec<Job>, String> {
+    if !asked.states.iter().flatten().any(|state| state.is_over()) {
+        let (open, _) = query::open_jobs()?;
+        let is_there = |name: &NamedJob| query::named(&open, name).next().is_some();
+        if asked.jobs.iter().flatten().all(is_there) {
+            return Ok(open);
+        }
+    }
+    Ok(query::jobs()?.0)
 }
 
 /// The line about an unknown job is that of Slurm's library.

@@ -246,7 +246,7 @@ pub fn run_timer(words: &[String]) -> ExitCode {
         let sent = parent.zip(signal).map(|(script, signal)| rustix::process::kill_process(script, signal));
         return if sent.is_some_and(|sent| sent.is_ok()) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let (_, steps) = query::jobs().unwrap_or_default();
+    let (_, steps) = query::open_jobs().unwrap_or_default();
     let own = steps.iter().filter(|step| step.row.owner().is_some_and(|owner| owner.0 == job));
     for step in own.filter(|step| !step.state().is_over()) {
         // One that has ended meanwhile needs none.
