@@ -19,6 +19,7 @@ use crate::once::{memory_of, percent, percent_ppm, rate, rows_of, time_of};
 use layout::{Column, Layout, SIZE_MIN, View};
 use texts::shown;
 use tutti_client::report::{Job, Key, Node, Report, User, limits_of};
+use tutti_client::table::columns;
 
 /// Draws everything.
 pub(crate) fn draw(model: &Model, buffer: &mut Buffer) {
@@ -81,7 +82,7 @@ impl Pen<'_> {
 
     /// The same at the right edge of its width, if it has room.
     fn put_right(&mut self, x: u16, y: u16, width: u16, text: &str, style: Style) {
-        let blank = width.saturating_sub(text.chars().count() as u16);
+        let blank = width.saturating_sub(columns(&shown(text, self.look.utf8)) as u16);
         self.put(x + blank, y, width - blank, text, style);
     }
 
