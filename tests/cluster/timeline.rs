@@ -165,3 +165,19 @@ fn timeline_interrupted_is_whole_or_absent() {
         std::fs::remove_file(&page).expect("it is there");
     }
 }
+
+/// A job that ends at once asks no daemon, so there is no log.
+#[test]
+fn timeline_after_a_short_job_names_where_jobs_are_logged() {
+    let scratch = Scratch::new("timeline-none");
+    let mut command = program("tutti");
+    command.args(["timeline", "--all"]).current_dir(scratch.path());
+    command.env("TUTTI_DIR", scratch.path()).env_remove("TUTTI_DAEMON");
+    let ran = tutti_tests::run(&mut command, LIMIT);
+    assert_eq!((ran.code(), ran.stderr.lines().count()), (1, 1), "{ran}");
+    assert!(ran.stderr.contains("no daemon has kept a log in "), "{ran}");
+    assert!(ran.stderr.contains("jobs of mpiexec that end within 50 ms"), "{ran}");
+    command.args(["--logs", "."]);
+    let ran = tutti_tests::run(&mut command, LIMIT);
+    assert_eq!(ran.stderr, "tutti timeline: there is no log of a daemon in .\n");
+}

@@ -1,6 +1,7 @@
 //! History from the logs of a controller, put in order: jobs and nodes, and on each node who ran when.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -109,8 +110,7 @@ struct Turns {
 /// # Errors
 /// When there is no log of events; a text for the user.
 pub fn read((events, turns): (&Path, &Path), is_named: bool, until_us: u64) -> Result<History, String> {
-    let mut known = lines::<Event>(events, is_named)
-        .map_err(|error| format!("cannot read {}: {error}", events.display()))?;
+    let mut known = lines::<Event>(events, is_named).map_err(|error| why_no_log(events, is_named, &error))?;
     known.retain(|event| event.ms * 1000 <= until_us);
     // A cluster on which no job ever took turns has none.
     let mut turns = lines::<Turns>(turns, is_named).unwrap_or_default();
@@ -119,6 +119,19 @@ pub fn read((events, turns): (&Path, &Path), is_named: bool, until_us: u64) -> R
         stretch.turns.retain(|turn| since_us.saturating_add(turn.1) <= until_us);
     }
     Ok(put_in_order(known, turns))
+}
+
+/// A daemon keeps the log, and a short job never asks one.
+fn why_no_log(events: &Path, is_named: bool, error: &io::Error) -> String {
+    let folder = events.parent().unwrap_or(events).display();
+    match error.kind() {
+        io::ErrorKind::NotFound if !is_named => format!(
+            "no daemon has kept a log in {folder}: jobs of mpiexec that end within 50 ms are in none, those of \
+             tutti run and tutti submit always are"
+        ),
+        io::ErrorKind::NotFound => format!("there is no log of a daemon in {folder}"),
+        _ => format!("cannot read {}: {error}", events.display()),
+    }
 }
 
 fn put_in_order(events: Vec<Event>, turns: Vec<Turns>) -> History {
