@@ -127,3 +127,23 @@ fn configuration_files_that_are_none_are_one_line_each() {
         "{up}"
     );
 }
+
+/// Nobody writes into it.
+#[test]
+fn configuration_that_is_a_pipe_is_refused_with_a_line() {
+    let scratch = tutti_tests::Scratch::new("config-pipe");
+    let pipe = scratch.path().join("tutti.toml");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).expect("a pipe");
+    for words in [&["tutti", "ps"][..], &["tutti", "run", "true"], &["tuttid"]] {
+        let mut command = tutti_tests::program(words[0]);
+        command.args(&words[1..]).env("TUTTI_CONFIG", &pipe).current_dir(scratch.path());
+        command.env_remove("TUTTI_DIR").env_remove("TUTTI_DAEMON");
+        let ran = tutti_tests::run(&mut command, LIMIT);
+        assert!(ran.code() > 0 && ran.stderr.lines().count() == 1, "{words:?}: {ran}");
+        assert!(
+            ran.stderr.contains("tutti.toml:1:1: it is a device, a pipe or a socket"),
+            "{words:?}: {ran}"
+        );
+    }
+}
