@@ -1,6 +1,6 @@
 //! A cluster on this machine: `tutti up` starts daemons, `tutti down` ends them.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -17,7 +17,7 @@ use tutti_os::stderr::escape_control;
 use tutti_protocol::config::{Config, settings};
 use tutti_protocol::daemon_options::{Policy, parse_policy};
 use tutti_protocol::gpus::Gpus;
-use tutti_protocol::{log_line, paths, size};
+use tutti_protocol::{daemon_lock, log_line, paths, size};
 use tutti_shm::local_socket::connect_to;
 
 pub mod hosts;
@@ -472,7 +472,7 @@ fn is_held(file: &Path) -> bool {
             let is_own = file
                 .metadata()
                 .is_ok_and(|found| found.is_file() && found.uid() == rustix::process::geteuid().as_raw());
-            is_own && matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+            is_own && daemon_lock::is_held(&file)
         })
 }
 

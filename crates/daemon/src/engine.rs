@@ -5,11 +5,11 @@
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tutti_os::slurm;
 use tutti_protocol::daemon_options::Options;
-use tutti_protocol::{paths, variables};
+use tutti_protocol::{daemon_lock, paths, variables};
 
 use crate::key::KeySource;
 
@@ -84,10 +84,23 @@ impl Guest {
 
     /// Removes the files of a daemon that has ended, unless they are those of another one.
     pub fn remove_files(&self) {
-        let lock = File::open(self.folder.join(paths::SOCKET).with_extension("sock.lock"));
-        if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
-            let _ = std::fs::remove_dir_all(&self.folder);
-        }
+        remove_unlocked(&self.folder);
+    }
+}
+
+/// Removes a folder of daemons. One that lives has one of the locks there, whatever its socket is called; one
+/// that begins meanwhile waits for a lock, and finds that its file has gone.
+fn remove_unlocked(folder: &Path) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let locks = entries.filter(|path| path.extension().is_some_and(|ending| ending == "lock"));
+    let taken = locks.map(|path| {
+        let lock = File::options().append(true).open(path).ok()?;
+        daemon_lock::try_take(&lock).is_ok_and(|is_taken| is_taken).then_some(lock)
+    });
+    // They are held until all is gone.
+    let Some(locks) = taken.collect::<Option<Vec<File>>>() else { return };
+    if !locks.is_empty() {
+        let _ = std::fs::remove_dir_all(folder);
     }
 }
 
@@ -133,7 +146,40 @@ fn count_of(text: &str, place: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::{Command, Stdio};
+
     use super::*;
+
+    /// File of which the second process of the next test takes the lock.
+    const LOCKED: &str = "LOCKED_BY_TEST";
+
+    #[test]
+    fn folder_of_an_allocation_stays_while_any_daemon_has_a_lock_there() {
+        if let Some(path) = std::env::var_os(LOCKED) {
+            let lock = File::options().create(true).append(true).open(path).expect("a file");
+            assert!(daemon_lock::try_take(&lock).expect("locks"));
+            println!("locked");
+            std::io::stdin().read_to_end(&mut Vec::new()).expect("a pipe");
+            return;
+        }
+        let scratch = tutti_testkit::Scratch::new("allocation");
+        let folder = scratch.path().join("slurm-7.a");
+        std::fs::create_dir(&folder).expect("a folder");
+        std::fs::write(folder.join("tuttid.sock.lock"), "").expect("a file");
+        let name = "engine::tests::folder_of_an_allocation_stays_while_any_daemon_has_a_lock_there";
+        let mut other = Command::new(std::env::current_exe().expect("this test"));
+        other.args([name, "--exact", "--nocapture"]).env(LOCKED, folder.join("a.state.lock"));
+        let mut other = other.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it is started");
+        let mut lines = BufReader::new(other.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line == "locked"));
+        remove_unlocked(&folder);
+        assert!(folder.join("a.state.lock").exists(), "a daemon with another socket is there");
+        drop(other.stdin.take());
+        other.wait().expect("our child");
+        remove_unlocked(&folder);
+        assert!(!folder.exists());
+    }
 
     #[test]
     fn processors_of_a_node_are_read_from_slurms_list() {

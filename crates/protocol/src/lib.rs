@@ -17,6 +17,7 @@
 //! | [`size`], [`time_limit`] | memory and time as users write them |
 //! | [`turns`], [`log_line`], [`public`] | what daemons publish: switches, log, jobs of all users |
 //! | [`paths`] | folder, sockets and logs of daemons |
+//! | [`daemon_lock`] | locks of daemons |
 //! | [`job_numbers`] | numbers of the jobs of a user on a machine |
 //! | [`variables`] | names of environment variables |
 //! | `key`, `daemon_options`, `config` | with feature `cluster`: the key, the command line of `tuttid`, `tutti.toml` |
@@ -28,6 +29,7 @@ pub mod batch;
 pub mod codec;
 #[cfg(feature = "cluster")]
 pub mod config;
+pub mod daemon_lock;
 #[cfg(feature = "cluster")]
 pub mod daemon_options;
 pub mod end;

@@ -22,6 +22,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use tutti_os::slurm;
 
+use crate::daemon_lock;
+
 /// Environment variable that names the folder.
 pub const FOLDER_VARIABLE: &str = "TUTTI_DIR";
 /// Environment variable that names the socket of the daemon to be asked.
@@ -175,7 +177,7 @@ pub fn left_allocations(own: &Path) -> Vec<PathBuf> {
         let lock = || File::open(path.join(SOCKET).with_extension("sock.lock"));
         let is_of_other = of_job(path).is_some_and(|job| Some(job) != of_job(own));
         // A daemon that begins has made its lock, and may not have taken it: its socket comes later.
-        is_of_other && path.join(SOCKET).exists() && lock().is_ok_and(|lock| lock.try_lock().is_ok())
+        is_of_other && path.join(SOCKET).exists() && lock().is_ok_and(|lock| !daemon_lock::is_held(&lock))
     };
     inside.map(|entry| entry.path()).filter(is_left).collect()
 }

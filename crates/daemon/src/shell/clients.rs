@@ -1,9 +1,9 @@
 //! The local socket: programs of users. Who they are the kernel says (SO_PEERCRED), never they themselves.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,7 @@ use tokio::net::unix::{OwnedReadHalf, SocketAddr};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
+use tutti_protocol::daemon_lock;
 use tutti_protocol::users::refusal::put_answer;
 use tutti_protocol::version::RELEASE;
 use tutti_protocol::wire::{self, Decoder, FrameHeader, Kind, Reattach};
@@ -103,33 +104,44 @@ fn lock_beside(socket: &Path) -> PathBuf {
 
 /// Whether another daemon answers at a socket, or begins or ends there.
 fn is_taken(socket: &Path) -> bool {
-    let lock = || File::options().append(true).open(lock_beside(socket));
-    is_listened_at(socket)
-        || lock().is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+    let lock = || File::open(lock_beside(socket));
+    is_listened_at(socket) || lock().is_ok_and(|lock| daemon_lock::is_held(&lock))
 }
 
 /// Takes a lock of the files that outlive a boot: daemons with two sockets do not write into them together.
 /// The result is none where another one has it for long, or `is_over`: then it is not waited for. Where no
 /// file can be made the daemon goes on without a lock: whoever writes there hears of it.
 fn lock_state(path: &Path, is_over: impl Fn() -> bool) -> Option<StateLock> {
-    let lock = match File::options().create(true).append(true).mode(0o600).open(path) {
-        Ok(lock) => lock,
-        Err(error) => {
-            tracing::warn!(
-                "cannot open {}: {error}; no other daemon is kept from its folder",
-                path.display()
-            );
-            return Some(StateLock(None));
-        }
-    };
+    let open = || File::options().create(true).append(true).mode(0o600).open(path);
     let deadline = Instant::now() + DYING_MAX;
-    while is_locked(&lock, path) {
-        if Instant::now() >= deadline || is_over() {
-            return None;
+    loop {
+        let lock = match open() {
+            Ok(lock) => lock,
+            Err(error) => {
+                tracing::warn!(
+                    "cannot open {}: {error}; no other daemon is kept from its folder",
+                    path.display()
+                );
+                return Some(StateLock(None));
+            }
+        };
+        while is_locked(&lock, path) {
+            if Instant::now() >= deadline || is_over() {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(10));
         }
-        std::thread::sleep(Duration::from_millis(10));
+        // Whoever had it may have removed the file.
+        if is_at(&lock, path) || Instant::now() >= deadline {
+            return Some(StateLock(Some(lock)));
+        }
     }
-    Some(StateLock(Some(lock)))
+}
+
+/// Whether the file of a name is this one.
+fn is_at(file: &File, path: &Path) -> bool {
+    let number = |found: std::fs::Metadata| (found.dev(), found.ino());
+    std::fs::metadata(path).is_ok_and(|found| file.metadata().is_ok_and(|own| number(own) == number(found)))
 }
 
 /// Takes the locks of the files that outlive a boot, on the controller also that of the logs. One that was
@@ -146,11 +158,17 @@ pub(super) fn lock_all(settings: &super::Settings) -> Result<Vec<StateLock>, She
         let is_over = || is_on_demand && is_listened_at(&folders.socket);
         lock_state(path, is_over).ok_or_else(|| match () {
             () if is_taken(&folders.socket) => ShellError::Taken(folders.socket.clone()),
-            () if *path == logs => ShellError::LogsTaken(folder),
-            () => ShellError::StateTaken(folder),
+            () if *path == logs => ShellError::LogsTaken { folder, holder: holder_text(path) },
+            () => ShellError::StateTaken { folder, holder: holder_text(path) },
         })
     };
     wanted.into_iter().flatten().map(take).collect()
+}
+
+/// Process that has the lock of a file, for a line about it.
+fn holder_text(path: &Path) -> String {
+    let holder = File::open(path).ok().and_then(|lock| daemon_lock::holder(&lock));
+    holder.map_or_else(String::new, |pid| format!(" (pid {pid})"))
 }
 
 /// A lock that is held as long as this lives.
@@ -159,17 +177,9 @@ pub(super) struct StateLock(#[expect(dead_code, reason = "it is held, not used")
 
 /// Whether another one has the lock; else this one has it, where the file system has locks at all.
 fn is_locked(lock: &File, path: &Path) -> bool {
-    let tried = loop {
-        match lock.try_lock() {
-            // A file system of another host may be asked for long enough.
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-            tried => break tried,
-        }
-    };
-    match tried {
-        Ok(()) => false,
-        Err(TryLockError::WouldBlock) => true,
-        Err(TryLockError::Error(error)) => {
+    match daemon_lock::try_take(lock) {
+        Ok(is_taken) => !is_taken,
+        Err(error) => {
             tracing::warn!("cannot lock {}: {error}; no other daemon is kept from it", path.display());
             false
         }
@@ -517,20 +527,41 @@ async fn read_first(
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, Read};
+    use std::process::Stdio;
+
     use super::*;
+
+    /// File of which the second process of the next test takes the lock.
+    const LOCKED: &str = "LOCKED_BY_TEST";
 
     #[test]
     fn socket_is_taken_where_its_lock_is_held_or_a_process_listens() {
+        if let Some(path) = std::env::var_os(LOCKED) {
+            let lock = lock_state(Path::new(&path), || true);
+            println!("{}", if lock.is_some() { "locked" } else { "taken" });
+            io::stdin().read_to_end(&mut Vec::new()).expect("a pipe");
+            return;
+        }
         let scratch = tutti_testkit::Scratch::new("taken");
         let socket = scratch.path().join("tuttid.sock");
+        let lock = lock_beside(&socket);
         assert!(!is_taken(&socket));
-        let lock = File::options().create(true).append(true).open(lock_beside(&socket)).expect("a file");
-        assert!(!is_taken(&socket), "nobody holds it");
-        lock.try_lock().expect("nobody else has it");
+        File::create(&lock).expect("a file");
+        assert!(!is_taken(&socket) && holder_text(&lock).is_empty(), "nobody holds it");
+        let name = "shell::clients::tests::socket_is_taken_where_its_lock_is_held_or_a_process_listens";
+        let mut other = std::process::Command::new(std::env::current_exe().expect("this test"));
+        other.args([name, "--exact", "--nocapture"]).env(LOCKED, &lock);
+        let mut other = other.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it is started");
+        let lines = io::BufReader::new(other.stdout.take().expect("a pipe")).lines();
+        let said = lines.map_while(Result::ok).find(|line| ["locked", "taken"].contains(&line.as_str()));
+        assert_eq!(said.as_deref(), Some("locked"));
         assert!(is_taken(&socket), "one that begins, or ends");
-        assert!(lock_state(&lock_beside(&socket), || true).is_none(), "one that answers is not awaited");
-        drop(lock);
-        assert!(!is_taken(&socket) && lock_state(&lock_beside(&socket), || true).is_some());
+        assert!(lock_state(&lock, || true).is_none(), "one that answers is not awaited");
+        assert_eq!(holder_text(&lock), format!(" (pid {})", other.id()));
+        drop(other.stdin.take());
+        other.wait().expect("our child");
+        assert!(!is_taken(&socket) && lock_state(&lock, || true).is_some());
         let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
         assert!(is_taken(&socket));
     }

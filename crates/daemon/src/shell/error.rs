@@ -26,11 +26,21 @@ pub enum ShellError {
     #[error("a daemon is running at {} already", .0.display())]
     Taken(PathBuf),
     /// Another one keeps its jobs and history in the same files.
-    #[error("another daemon of this node's name has its state in {}; --state or TUTTI_STATE names another folder", .0.display())]
-    StateTaken(PathBuf),
+    #[error("another daemon of this node's name{holder} has its state in {}; --state or TUTTI_STATE names another folder", folder.display())]
+    StateTaken {
+        /// Folder of the files.
+        folder: PathBuf,
+        /// Its process, if that is known.
+        holder: String,
+    },
     /// Another controller writes the same logs.
-    #[error("the controller of another cluster has its logs in {}; --state or TUTTI_STATE names another folder", .0.display())]
-    LogsTaken(PathBuf),
+    #[error("the controller of another cluster{holder} has its logs in {}; --state or TUTTI_STATE names another folder", folder.display())]
+    LogsTaken {
+        /// Folder of the logs.
+        folder: PathBuf,
+        /// Its process, if that is known.
+        holder: String,
+    },
 }
 
 /// Makes the error of an action, of what was tried and the kernel's answer.
