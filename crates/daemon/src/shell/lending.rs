@@ -11,8 +11,9 @@
 //! A process in no job has no turns to lend, and one that serves in none needs none: both are refused.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::net::sockopt;
 use rustix::process::Pid;
 use tutti_os::stat::Stat;
@@ -47,6 +48,17 @@ impl Starters {
 
     fn end(&mut self, job: JobId) {
         self.0.retain(|_, other| *other != job);
+    }
+
+    /// The job to which the process at the other end of a connection belongs. Who has made one for a process
+    /// that has ended waits until another user's has its number, whose turns it would lend.
+    fn job_of_peer(&self, connection: BorrowedFd<'_>) -> Option<JobId> {
+        let peer = sockopt::socket_peercred(connection).ok()?;
+        let pidfd = tutti_os::peer_pidfd(connection, peer.pid, peer.uid.as_raw()).ok()?;
+        let job = self.job_of(peer.pid)?;
+        // While it lives its number is its own.
+        let is_alive = tutti_os::look(&mut [PollFd::new(&pidfd, PollFlags::IN)]) == Ok(0);
+        is_alive.then_some(job)
     }
 
     /// The job to which a process belongs.
@@ -154,8 +166,8 @@ impl Lending {
     pub(super) fn hear(&mut self, waiting: Waiting) -> Option<Wish> {
         let Waiting { stream, service, permit } = waiting;
         let client = sockopt::socket_peercred(&stream).ok()?;
-        let server = sockopt::socket_peercred(&service).ok()?;
-        let jobs = self.starters.job_of(client.pid).zip(self.starters.job_of(server.pid));
+        let of_peer = |connection: BorrowedFd<'_>| self.starters.job_of_peer(connection);
+        let jobs = of_peer(stream.as_fd()).zip(of_peer(service.as_fd()));
         let jobs = jobs.filter(|(lender, borrower)| lender != borrower)?;
         let wish = self.listeners.hear(jobs, client.uid.as_raw(), stream, permit).ok()?;
         self.rings.add(wish.clone());
@@ -179,7 +191,41 @@ impl Lending {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Read};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::process::{Command, Stdio};
+
     use super::*;
+
+    /// Socket to which the second process of the next test connects.
+    const SOCKET: &str = "SOCKET_OF_TEST";
+
+    /// Its number may be another process's by then, of another user's job.
+    #[test]
+    fn connection_of_a_process_that_has_ended_is_of_no_job() {
+        if let Some(path) = std::env::var_os(SOCKET) {
+            let _connection = UnixStream::connect(path).expect("a listener");
+            println!("connected");
+            std::io::stdin().read_to_end(&mut Vec::new()).expect("a pipe");
+            return;
+        }
+        let scratch = tutti_testkit::Scratch::new("lender");
+        let path = scratch.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let name = "shell::lending::tests::connection_of_a_process_that_has_ended_is_of_no_job";
+        let mut other = Command::new(std::env::current_exe().expect("this test"));
+        other.args([name, "--exact", "--nocapture"]).env(SOCKET, &path);
+        let mut other = other.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it is started");
+        let mut lines = BufReader::new(other.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line == "connected"));
+        let (connection, _) = listener.accept().expect("a connection");
+        let mut starters = Starters::default();
+        starters.begin(JobId(1), &[other.id()]);
+        assert_eq!(starters.job_of_peer(connection.as_fd()), Some(JobId(1)));
+        drop(other.stdin.take());
+        other.wait().expect("our child");
+        assert_eq!(starters.job_of_peer(connection.as_fd()), None);
+    }
 
     fn found(edges: &[(u64, u64)]) -> Vec<Vec<u64>> {
         let edges: Vec<_> = edges.iter().map(|(from, to)| (JobId(*from), JobId(*to))).collect();
