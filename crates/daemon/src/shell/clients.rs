@@ -553,7 +553,8 @@ mod tests {
         let mut other = std::process::Command::new(std::env::current_exe().expect("this test"));
         other.args([name, "--exact", "--nocapture"]).env(LOCKED, &lock);
         let mut other = other.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it is started");
-        let mut lines = io::BufReader::new(other.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+        let mut lines =
+            io::BufReader::new(other.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
         let said = lines.find(|line| ["locked", "taken"].contains(&line.as_str()));
         assert_eq!(said.as_deref(), Some("locked"));
         assert!(is_taken(&socket), "one that begins, or ends");
