@@ -128,7 +128,7 @@ fn configuration_files_that_are_none_are_one_line_each() {
     );
 }
 
-/// Nobody writes into it.
+/// A pipe into which no process writes would be waited for.
 #[test]
 fn configuration_that_is_a_pipe_is_refused_with_a_line() {
     let scratch = tutti_tests::Scratch::new("config-pipe");

@@ -30,7 +30,7 @@ pub enum ShellError {
     StateTaken {
         /// Folder of the files.
         folder: PathBuf,
-        /// Its process, if that is known.
+        /// Process that has them, in parentheses, if that is known.
         holder: String,
     },
     /// Another controller writes the same logs.
@@ -38,7 +38,7 @@ pub enum ShellError {
     LogsTaken {
         /// Folder of the logs.
         folder: PathBuf,
-        /// Its process, if that is known.
+        /// Process that has them, in parentheses, if that is known.
         holder: String,
     },
 }

@@ -200,7 +200,7 @@ mod tests {
     /// Socket to which the second process of the next test connects.
     const SOCKET: &str = "SOCKET_OF_TEST";
 
-    /// Its number may be another process's by then, of another user's job.
+    /// The number may be another process's by then, of another user's job.
     #[test]
     fn connection_of_a_process_that_has_ended_is_of_no_job() {
         if let Some(path) = std::env::var_os(SOCKET) {
