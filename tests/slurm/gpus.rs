@@ -56,7 +56,7 @@ fn slurms_words_for_gpus_are_understood() {
         "job.sh",
         "#!/bin/sh\n#SBATCH --gres=gpu:2 -n 2\necho $CUDA_VISIBLE_DEVICES $SLURM_JOB_GPUS $SLURM_GPUS_ON_NODE\n\
          srun -n 2 --gpus-per-task=1 sh -c 'echo task $SLURM_PROCID has $CUDA_VISIBLE_DEVICES' | sort\n\
-         srun --gpus 3 true 2>&1\nsqueue -h -o %b\nscontrol show job -o $SLURM_JOB_ID | grep -o TresPerNode.*\n",
+         srun --gpus 3 true 2>&1\nsqueue -h -o %b\nscontrol show job -o $SLURM_JOB_ID | grep -o 'TresPerNode=[^ ]*'\n",
     );
     slurm.ok("sbatch --wait -o out job.sh");
     let expected = "0,1 0,1 2\ntask 0 has 0\ntask 1 has 1\n\

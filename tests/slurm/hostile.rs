@@ -68,7 +68,10 @@ fn sizes_that_no_script_has_are_refused() {
     for (line, error) in [
         ("sbatch long.sh", "sbatch: error: Batch script is larger than 1 MiB: Job script too large\n"),
         ("sbatch wide.sh", "sbatch: error: script line 2: 524289 bytes of options, 65536 at most\n"),
-        ("sbatch --array=1-1000000 --wrap=true", "sbatch: error: Invalid job array specification"),
+        (
+            "sbatch --array=1-1000000 --wrap=true",
+            "sbatch: error: Batch job submission failed: Invalid job array specification\n",
+        ),
         ("tutti submit --array 1-1000000 true", "tutti submit: "),
     ] {
         let ran = slurm.run(line);

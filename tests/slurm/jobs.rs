@@ -316,8 +316,6 @@ fn begin_and_excluded_nodes_hold_until_an_update() {
     assert_eq!(slurm.read("nodes"), format!("{second}\n"));
     let accounted = slurm.ok(&format!("sacct -X -nP -j {job} -o JobName,Timelimit"));
     assert_eq!(accounted, "later|00:07:00\n");
-    let ran = slurm.run("sbatch --begin=soon --wrap=true");
-    assert!(ran.code() == 1 && ran.stderr.contains("Invalid time specification: soon"), "{ran}");
 }
 
 #[test]
@@ -332,6 +330,28 @@ fn signal_before_the_time_limit_comes_to_the_script_or_to_its_steps() {
     assert_eq!(slurm.read("script"), "got\n");
     slurm.await_state(&steps, "FAILED");
     assert_eq!(slurm.ok(&format!("sacct -X -nP -j {steps} -o ExitCode")), "7:0\n");
-    let ran = slurm.run("sbatch --signal=FROB@1 --wrap=true");
-    assert!(ran.code() == 1 && ran.stderr.contains("Invalid --signal specification"), "{ran}");
+}
+
+/// As many nodes as have cores for the tasks, where the tasks alone were named, and no more nodes than tasks.
+#[test]
+fn tasks_fill_nodes_where_the_number_of_nodes_was_not_named() {
+    let slurm = Slurm::up("slurm-fill", 3, &["--slots", "2"]);
+    for (words, expected) in [
+        ("-n 1", "1 1"),
+        ("-n 3", "2 2,1"),
+        ("-n 5", "3 2(x2),1"),
+        ("-n 2 -c 2", "2 1(x2)"),
+        ("-n 3 -N 1", "1 3"),
+        ("-n 7", "3 3,2(x2)"),
+    ] {
+        slurm.ok(&format!(
+            "sbatch --wait {words} -o placed --wrap='echo $SLURM_NNODES $SLURM_TASKS_PER_NODE'"
+        ));
+        assert_eq!(slurm.read("placed"), format!("{expected}\n"), "{words}");
+        let shown = slurm.ok(&format!("salloc -Q {words} sh -c 'echo $SLURM_NNODES $SLURM_TASKS_PER_NODE'"));
+        assert_eq!(shown, format!("{expected}\n"), "salloc {words}");
+    }
+    let ran = slurm.run("sbatch --wait -N 2 -n 1 -o placed --wrap='echo $SLURM_NNODES $SLURM_NTASKS'");
+    assert_eq!(ran.stderr, "sbatch: Warning: can't run 1 processes on 2 nodes, setting nnodes to 1\n");
+    assert_eq!(slurm.read("placed"), "1 1\n");
 }

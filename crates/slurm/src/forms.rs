@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use tutti_protocol::array::ARRAY_TASKS_MAX;
 
 use crate::note::Shape;
+use crate::query;
 
 /// Elements of one array, at most, and the largest index; `scontrol show config` shows one more, as Slurm.
 pub const ARRAY_SIZE_MAX: u32 = ARRAY_TASKS_MAX as u32;
@@ -305,13 +306,30 @@ pub fn moment(ms: u64, format: Option<&str>) -> String {
     if format == Some("%s") {
         return seconds.to_string();
     }
-    let pattern = match format {
-        None | Some("" | "standard" | "relative") => "%Y-%m-%dT%H:%M:%S",
-        Some(other) => other,
-    };
     let Ok(time) = jiff::Timestamp::from_second(seconds as i64) else { return "Unknown".into() };
     let local = time.to_zoned_datetime(jiff::tz::TimeZone::system());
+    let pattern = match format {
+        None | Some("" | "standard") => "%Y-%m-%dT%H:%M:%S",
+        Some("relative") => {
+            let now = jiff::Timestamp::from_second((query::now_ms() / 1000) as i64).unwrap_or(time);
+            relative(local.date(), now.to_zoned_datetime(jiff::tz::TimeZone::system()).date())
+        }
+        Some(other) => other,
+    };
     jiff::fmt::strtime::format(pattern, &local).unwrap_or_else(|_| "Unknown".into())
+}
+
+/// Form of a moment of a day, by its distance from this one.
+fn relative(day: jiff::civil::Date, today: jiff::civil::Date) -> &'static str {
+    let days = today.until(day).map_or(0, |distance| distance.get_days());
+    match days {
+        -1 => "Ystday %H:%M",
+        0 => "%H:%M:%S",
+        1 => "Tomorr %H:%M",
+        2..=6 => "%a %H:%M",
+        -365..=365 => "%-d %b %H:%M",
+        _ => "%-d %b %Y",
+    }
 }
 
 /// A size in the largest unit that it is a whole number of: `4G`, `1500M`.

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | getopt, wanted, wanted/script | command lines and `#SBATCH` lines |
 //! | forms, patterns | values as they are written |
+//! | refusal | what is refused, and its status |
 //! | note | what is kept with a job in Slurm's terms |
 //! | view, fields, table | jobs as the listing commands show them |
 //! | wanted/submit, wanted/launch | a job or a step on its way to Tutti |
@@ -25,6 +26,7 @@ mod note;
 mod output;
 mod patterns;
 mod query;
+mod refusal;
 mod reservations;
 mod sacct;
 mod sbatch;

@@ -94,6 +94,18 @@ pub struct Origin {
     /// The host of submission.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub submit_host: String,
+    /// Arguments of the script, with blanks between.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub arguments: String,
+    /// Nodes that were named, as a list.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub named_nodes: String,
+    /// Nodes that were excluded, as a list.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub excluded_nodes: String,
+    /// Value of `--nice`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub nice: i64,
 }
 
 /// Shape of an array.
@@ -125,6 +137,11 @@ pub struct Element {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_zero(value: &i64) -> bool {
+    *value == 0
 }
 
 impl Note {
@@ -173,6 +190,15 @@ impl Note {
         &self.source.script
     }
 
+    /// File of its script and the script's arguments; empty: none.
+    #[must_use]
+    pub fn command(&self) -> String {
+        match self.source.arguments.as_str() {
+            "" => self.source.script.clone(),
+            arguments => format!("{} {arguments}", self.source.script),
+        }
+    }
+
     /// Host of submission; empty: none.
     #[must_use]
     pub fn submit_host(&self) -> &str {
@@ -185,6 +211,18 @@ impl Note {
         &self.dependency
     }
 
+    /// Dependency as lists show it while it is not met: each job with its condition.
+    #[must_use]
+    pub fn open_dependency(&self) -> String {
+        let parts = self.dependency.split(',').flat_map(|part| match part.split_once(':') {
+            Some((condition, jobs)) => {
+                jobs.split(':').map(|job| format!("{condition}:{job}(unfulfilled)")).collect()
+            }
+            None => vec![format!("{part}(unfulfilled)")],
+        });
+        parts.collect::<Vec<_>>().join(",")
+    }
+
     /// A note of the stand-ins'; none: the job is not theirs.
     #[must_use]
     pub fn of(text: &str) -> Option<Note> {
@@ -195,6 +233,15 @@ impl Note {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dependency_is_shown_with_a_condition_for_each_job() {
+        let of = |text: &str| Note { dependency: text.into(), ..Note::default() }.open_dependency();
+        assert_eq!(
+            of("afterok:1:2,singleton"),
+            "afterok:1(unfulfilled),afterok:2(unfulfilled),singleton(unfulfilled)"
+        );
+    }
 
     #[test]
     fn note_is_read_as_it_was_written() {

@@ -31,10 +31,10 @@ pub fn refuse_plainly(text: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Writes a line about an error to stderr; the exit status.
+/// Writes about an error to stderr, each line of it as one; the exit status.
 #[must_use]
 pub fn refuse(command: &str, text: &str, status: u8) -> ExitCode {
-    complain(command, &format!("error: {text}"));
+    text.lines().for_each(|line| complain(command, &format!("error: {line}")));
     ExitCode::from(status)
 }
 

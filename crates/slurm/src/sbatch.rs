@@ -11,14 +11,14 @@ use tutti_client::requests::{self, JobId};
 
 use crate::getopt::{self, Ends};
 use crate::names::VERSION;
-use crate::output::{complain, complain_of_usage, print, refuse};
+use crate::output::{complain, print, refuse_plainly};
+use crate::query;
+use crate::refusal::Refusal;
 use crate::wanted::script;
-use crate::wanted::submit::{Folders, Plan, SCRIPT_BYTES_MAX, Source, tested};
+use crate::wanted::submit::{Folders, Plan, SCRIPT_BYTES_MAX, Source, check_partition, tested};
 use crate::wanted::{SPECS, Wanted};
 
 const NAME: &str = "sbatch";
-/// Status of an unknown option.
-const UNKNOWN_OPTION: u8 = 255;
 
 /// Variables that stand for options, behind those of the script and of the command line.
 const VARIABLES: [(&str, &str); 20] = [
@@ -48,10 +48,7 @@ const VARIABLES: [(&str, &str); 20] = [
 pub fn run(words: &[String]) -> ExitCode {
     let line = match getopt::parse(SPECS, words, Ends::AtOperand) {
         Ok(line) => line,
-        Err(error) => {
-            complain_of_usage(NAME, &error.to_string());
-            return ExitCode::from(UNKNOWN_OPTION);
-        }
+        Err(error) => return Refusal::from(error).print(NAME),
     };
     let given = |name: &str| line.options.iter().any(|(known, _)| *known == name);
     if given("version") {
@@ -62,45 +59,50 @@ pub fn run(words: &[String]) -> ExitCode {
     }
     match submit(&line) {
         Ok(status) => status,
-        Err(text) => refuse(NAME, &text, 1),
+        Err(refusal) => refusal.print(NAME),
     }
 }
 
-/// The line of a job that the controller, or what it says of its nodes and jobs, does not allow.
-fn failed(text: String) -> String {
-    format!("Batch job submission failed: {text}")
-}
-
-fn submit(line: &getopt::Line) -> Result<ExitCode, String> {
+fn submit(line: &getopt::Line) -> Result<ExitCode, Refusal> {
+    let failed = |text: String| Refusal::submission(&text);
     let wrap = line.options.iter().rev().find(|(name, _)| *name == "wrap").map(|(_, value)| value.clone());
     let source = source(wrap, &line.operands)?;
     script::check(&source.text)?;
     let mut wanted = Wanted::default();
     for (variable, option) in VARIABLES {
         if let Ok(value) = std::env::var(variable) {
-            wanted.set(option, &value).map_err(|error| format!("{variable}: {error}"))?;
+            wanted.set(option, &value)?;
         }
     }
     script::read_options(&String::from_utf8_lossy(&source.text), &mut wanted)?;
     for (name, value) in &line.options {
         wanted.set(name, value)?;
     }
+    let changed = wanted.settle_nodes(query::nodes).map_err(failed)?;
+    changed.into_iter().for_each(|line| complain(NAME, &line));
     wanted.settle_gpus().map_err(failed)?;
     if !wanted.is_quiet() {
         wanted.ignored_line().into_iter().for_each(|line| complain(NAME, &line));
     }
+    check_partition(&wanted)
+        .map_err(|text| format!("{text}\nBatch job submission failed: Invalid partition name specified"))?;
     let folders = Folders::of(&wanted)?;
     let plan = Plan::new(&wanted, &source, &folders).map_err(failed)?;
     if wanted.is_test() {
-        complain(NAME, &tested(&wanted)?);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(match tested(&wanted) {
+            Ok(line) => {
+                complain(NAME, &line);
+                ExitCode::SUCCESS
+            }
+            Err(text) => refuse_plainly(&text),
+        });
     }
     let job = plan.submit().map_err(failed)?;
     let answer =
         if wanted.is_parsable() { format!("{job}\n") } else { format!("Submitted batch job {job}\n") };
-    let status = if wanted.is_quiet() && !wanted.is_parsable() { ExitCode::SUCCESS } else { print(&answer) };
+    let status = if wanted.is_quiet() { ExitCode::SUCCESS } else { print(&answer) };
     let elements = wanted.array().map_or(0, |array| array.tasks.len());
-    if wanted.waits() { wait(job, elements) } else { Ok(status) }
+    if wanted.waits() { Ok(wait(job, elements)?) } else { Ok(status) }
 }
 
 /// Waits for the end: the highest code, and 1 for one that a signal has ended. An array is waited for by

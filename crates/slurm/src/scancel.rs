@@ -9,7 +9,7 @@ use tutti_client::requests::{Control, JobId, NotDone};
 use crate::forms::{self, NamedJob};
 use crate::getopt::{self, Spec, Takes};
 use crate::identity;
-use crate::names::CLUSTER;
+use crate::names::{CLUSTER, no_cluster};
 use crate::output::{self, complain, refuse};
 use crate::query::{self, NO_JOB};
 use crate::selection::Selection;
@@ -129,7 +129,7 @@ pub fn read(line: &getopt::Line) -> Result<Asked, String> {
             "verbose" => asked.verbose = true,
             "quiet" => asked.quiet = true,
             "clusters" if value != CLUSTER && value != "all" => {
-                return Err(format!("--clusters={value}: there is one cluster: {CLUSTER}"));
+                return Err(no_cluster(value));
             }
             "interactive" => return Err("--interactive is not there: name the jobs".into()),
             // Every job is signalled by its daemon, and at once.

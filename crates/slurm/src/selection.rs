@@ -40,6 +40,12 @@ impl Selection {
         (self.nodes, self.is_given) = (Some(nodes), true);
     }
 
+    /// Nodes of which a job must have one, if some were named.
+    #[must_use]
+    pub fn nodes(&self) -> Option<&[String]> {
+        self.nodes.as_deref()
+    }
+
     /// Whether an option has selected.
     #[must_use]
     pub fn is_given(&self) -> bool {

@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use tutti_client::node_list;
 use tutti_client::requests::NodeRow;
+use tutti_os::stderr::print_line;
 
 use crate::getopt::{Spec, Takes};
-use crate::names::CLUSTER;
+use crate::names::{CLUSTER, no_cluster};
 use crate::output::{self, complain, print, refuse};
 use crate::table::{self, Piece};
 use crate::{forms, query, reservations};
@@ -50,6 +51,7 @@ const BY_NODE: &str = "%#N %.6D %.9P %6t";
 const LONG: &str = "%9P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N";
 const LONG_BY_NODE: &str = "%#N %.6D %.9P %.11T %4c %.8z %.6m %.8d %.6w %.8f %20E";
 const REASONS: &str = "%20E %9u %19H %N";
+const LONG_REASONS: &str = "%20E %12U %19H %6t %N";
 const SUMMARY: &str = "%9P %.5a %.10l %.16F %N";
 
 /// States that may be asked for: Slurm's, of which nodes here have a few.
@@ -135,6 +137,8 @@ pub fn run(words: &[String]) -> ExitCode {
 pub fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<String, String> {
     let mut nodes: Vec<&NodeRow> = nodes.iter().collect();
     let (mut format, mut columns) = (DEFAULT.to_owned(), None);
+    // Whether a line is of the partition.
+    let mut has_partition = true;
     let (mut by_node, mut summary, mut no_header, mut is_long) = (false, false, false, false);
     for (name, value) in options {
         match *name {
@@ -144,10 +148,14 @@ pub fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<Str
             }
             "long" => {
                 is_long = true;
-                format = if by_node { LONG_BY_NODE.into() } else { LONG.into() };
+                if has_partition {
+                    format = if by_node { LONG_BY_NODE.into() } else { LONG.into() };
+                }
             }
             "list-reasons" => {
-                format = REASONS.into();
+                format = if options.iter().any(|(name, _)| *name == "long") { LONG_REASONS } else { REASONS }
+                    .into();
+                has_partition = false;
                 nodes.retain(|node| node.drain().is_some() || !node.alive);
             }
             // Nodes are in their own order: there is one partition.
@@ -162,7 +170,10 @@ pub fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<Str
                 let words: Vec<String> =
                     value.split(',').map(|word| word.trim().to_ascii_lowercase()).collect();
                 if let Some(word) = words.iter().find(|word| !STATES.contains(&word.trim_end_matches('*'))) {
-                    return Err(format!("Bad state string: \"{word}\""));
+                    return Err(format!(
+                        "Bad state string: \"{word}\"\nvalid states: {}",
+                        STATES[1..].join(",")
+                    ));
                 }
                 let is_in = |node: &NodeRow| {
                     let state = state(node);
@@ -172,9 +183,12 @@ pub fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<Str
             }
             "dead" => nodes.retain(|node| !node.alive),
             "responding" => nodes.retain(|node| node.alive),
-            "partition" if !value.split(',').any(|name| name == CLUSTER) => nodes.clear(),
+            "partition" if !value.split(',').any(|name| name == CLUSTER) => {
+                nodes.clear();
+                has_partition = false;
+            }
             "clusters" if value != CLUSTER && value != "all" => {
-                return Err(format!("--clusters={value}: there is one cluster: {CLUSTER}"));
+                return Err(no_cluster(value));
             }
             "json" => return Err("--json is not there: `tutti nodes --json` has all of them".into()),
             _ => {}
@@ -191,7 +205,10 @@ pub fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<Str
     let widest = nodes.iter().map(|node| node.name.chars().count()).max().unwrap_or(0).max(9);
     let format = format.replace("%#N", &format!("%{widest}N"));
     let pieces = match columns {
-        Some(columns) => named(&columns)?,
+        Some(columns) if columns.eq_ignore_ascii_case("all") => {
+            table::pieces_or_all("%all", |letter| title(letter).is_some())
+        }
+        Some(columns) => named(&columns),
         None => table::pieces_or_all(&format, |letter| title(letter).is_some()),
     };
     let has = |letters: &[char]| {
@@ -211,18 +228,22 @@ pub fn list(options: &[(&'static str, String)], nodes: &[NodeRow]) -> Result<Str
             )
         })
     };
-    for letter in table::unknown(&pieces, |letter| title(letter).is_some()) {
-        complain(NAME, &format!("error: Invalid node format specification: {letter}"));
+    for letter in table::unknown(&pieces, |letter| title_of_name(letter).is_some()) {
+        print_line(format_args!("Invalid node format specification: {letter}"));
     }
     let mut text = String::new();
     if !no_header {
         if is_long {
             text = forms::moment(query::now_ms(), Some(forms::ABOVE_LISTS)) + "\n";
         }
-        text.push_str(&table::line(&pieces, |letter| title(letter).map(str::to_owned)));
+        text.push_str(&table::line(&pieces, |letter| title_of_name(letter).map(str::to_owned)));
     }
     for group in &groups {
         text.push_str(&table::line(&pieces, |letter| field(group, letter)));
+    }
+    // The partition is there also where no node of it is meant.
+    if groups.is_empty() && has_partition && !by_node {
+        text.push_str(&table::line(&pieces, field_of_none));
     }
     Ok(text)
 }
@@ -246,8 +267,16 @@ fn grouped<'a, K: PartialEq>(nodes: &[&'a NodeRow], key: impl Fn(&NodeRow) -> K)
     groups
 }
 
-fn named(list: &str) -> Result<Vec<Piece>, String> {
-    const NAMES: [(&str, char); 40] = [
+fn named(list: &str) -> Vec<Piece> {
+    const NAMES: [(&str, char); 48] = [
+        ("allocmem", '('),
+        ("comment", ')'),
+        ("extra", '<'),
+        ("gresused", '>'),
+        ("statecomplete", '='),
+        ("timestamp", 'H'),
+        ("user", 'u'),
+        ("userlong", 'U'),
         ("available", 'a'),
         ("cpus", 'c'),
         ("cpusstate", 'C'),
@@ -289,16 +318,31 @@ fn named(list: &str) -> Result<Vec<Piece>, String> {
         ("version", 'v'),
         ("weight", 'w'),
     ];
-    let rights = list.split(',').map(str::trim).filter(|word| !word.is_empty()).map(table::is_right);
-    let pieces = table::columns(list, ':').into_iter().zip(rights).map(|((name, width), right)| {
-        let lower = name.to_ascii_lowercase();
-        let letter = NAMES.iter().find(|(known, _)| *known == lower).map(|(_, letter)| *letter);
-        let width = Some(width.map_or(20, |width| width.unsigned_abs() as usize));
-        letter
-            .map(|letter| Piece::Field { letter, width, right })
-            .ok_or_else(|| format!("Invalid node format specification: {name}"))
-    });
-    pieces.collect()
+    let mut pieces = Vec::new();
+    for column in table::named(list) {
+        let found = NAMES.iter().find(|(known, _)| *known == column.name);
+        match found {
+            Some((_, letter)) => {
+                pieces.push(Piece::Field { letter: *letter, width: column.width, right: column.right });
+                pieces.push(Piece::Text(column.suffix));
+            }
+            // As in Slurm the others are shown.
+            None => complain(NAME, &format!("error: Invalid job format specification: {}", column.name)),
+        }
+    }
+    pieces
+}
+
+/// Titles of `-O` that no letter has.
+fn title_of_name(letter: char) -> Option<&'static str> {
+    match letter {
+        '(' => Some("ALLOCMEM"),
+        ')' => Some("COMMENT"),
+        '<' => Some("EXTRA"),
+        '>' => Some("GRES_USED"),
+        '=' => Some("STATECOMPLETE"),
+        letter => title(letter),
+    }
 }
 
 pub fn title(letter: char) -> Option<&'static str> {
@@ -347,6 +391,33 @@ pub fn title(letter: char) -> Option<&'static str> {
     })
 }
 
+/// Field of the partition without nodes.
+fn field_of_none(letter: char) -> Option<String> {
+    Some(match letter {
+        'P' => format!("{CLUSTER}*"),
+        'R' => CLUSTER.into(),
+        'a' => "up".into(),
+        'l' => "infinite".into(),
+        'D' | 'c' | 'm' | 'X' | 'Y' | 'Z' | 'w' | 'd' => "0".into(),
+        'F' | 'C' => "0/0/0/0".into(),
+        'A' => "0/0".into(),
+        'z' => "0:0:0".into(),
+        'r' => "no".into(),
+        's' => "1-infinite".into(),
+        'g' | 'S' => "all".into(),
+        'h' => "FORCE".into(),
+        'B' => "UNLIMITED".into(),
+        'M' => "OFF".into(),
+        'p' | 'I' => "1".into(),
+        'L' | 't' | 'T' | '=' => "n/a".into(),
+        'N' | 'n' | 'o' => String::new(),
+        'E' => "none".into(),
+        'u' | 'U' | 'H' => "Unknown".into(),
+        'V' => "N/A".into(),
+        letter => title_of_name(letter).map(|_| "(null)".into())?,
+    })
+}
+
 fn field(nodes: &[&NodeRow], letter: char) -> Option<String> {
     let first = nodes.first()?;
     let count = |is: fn(&NodeRow) -> bool| nodes.iter().filter(|node| is(node)).count();
@@ -367,7 +438,12 @@ fn field(nodes: &[&NodeRow], letter: char) -> Option<String> {
         't' => short_state(state(first)).into(),
         'T' => state(first).into(),
         'N' | 'n' => node_list::fold(&nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>()),
-        'o' => first.name.clone(),
+        'o' => first.address.clone(),
+        '(' => (first.declared_bytes >> 20).to_string(),
+        ')' | '<' => "(null)".into(),
+        '>' if first.gpus().count() > 0 => format!("gpu:{}", first.taken_gpus().count()),
+        '>' => "(null)".into(),
+        '=' => state(first).into(),
         'c' | 'Y' => first.slots.to_string(),
         'C' => {
             let used = used.min(u64::from(slots - lost));
@@ -441,7 +517,12 @@ pub(crate) mod tests {
             Ok("tutti* 4\n"),
             "states that are not shown are no rows"
         );
-        assert_eq!(shown("-t FROB").unwrap_err(), "Bad state string: \"frob\"");
+        let error = shown("-t frob").unwrap_err();
+        assert!(error.starts_with("Bad state string: \"frob\"\nvalid states: alloc,"), "{error}");
+        // The partition is there without nodes too.
+        assert_eq!(shown("-h -t maint -o '%P %D %t %N|'").unwrap(), "tutti* 0 n/a |\n");
+        assert_eq!(shown("-h -p other").unwrap(), "");
+        assert_eq!(shown("-h -n node0 -O 'NodeList:|,Nodes:.3;'").unwrap(), "node0|  1;\n");
         let expected = "NODELIST   NODES PARTITION STATE \nnode0          1    tutti* idle  \n";
         assert_eq!(shown("-N -n node0").as_deref(), Ok(expected));
         assert_eq!(shown("-h -s -o '%F %C'").as_deref(), Ok("1/2/1/4 2/4/2/8\n"));

@@ -63,7 +63,7 @@ fn surface_of_listing_commands_is_the_tables() {
                 "format" if command == "sacct" => "State",
                 "format" => "%t",
                 "Format" => "state",
-                "jobs" => "1",
+                "jobs" | "steps" => "1",
                 "user" | "uid" => "0",
                 "states" if command == "sinfo" => "idle",
                 "states" | "state" => "R",

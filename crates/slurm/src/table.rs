@@ -123,10 +123,37 @@ pub fn fit(value: &str, width: Option<usize>, right: bool) -> String {
 /// A column that is named: its name, and a width if one stands behind it, below 0 for the left side.
 pub type Column = (String, Option<i64>);
 
-/// Whether the width of a column of `-O` is for the right side: `Name:.10`.
+/// Width of a column of `-O` that has none.
+const NAMED_WIDTH: usize = 20;
+
+/// A column of `-O`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Name, in small letters.
+    pub name: String,
+    /// Width in characters; none: as many as it needs.
+    pub width: Option<usize>,
+    /// Whether it stands at the right side.
+    pub right: bool,
+    /// Text behind it.
+    pub suffix: String,
+}
+
+/// Reads a list of `-O`: `Name`, `Name:10`, `Name:.10`, `Name:|`, with commas between.
 #[must_use]
-pub fn is_right(word: &str) -> bool {
-    word.split_once(':').is_some_and(|(_, width)| width.starts_with('.'))
+pub fn named(list: &str) -> Vec<Named> {
+    let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let one = |word: &str| {
+        let Some((name, form)) = word.split_once(':') else {
+            let (name, width) = (word.to_ascii_lowercase(), Some(NAMED_WIDTH));
+            return Named { name, width, right: false, suffix: String::new() };
+        };
+        let (right, rest) = form.strip_prefix('.').map_or((false, form), |rest| (true, rest));
+        let suffix = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        let width = rest[..rest.len() - suffix.len()].parse().ok();
+        Named { name: name.to_ascii_lowercase(), width, right, suffix: suffix.to_owned() }
+    };
+    words.map(one).collect()
 }
 
 /// Reads `Name:width,Name` (`mark` is `:`), or `Name%width` (`mark` is `%`); a width below 0 is for the
@@ -198,9 +225,22 @@ mod tests {
     }
 
     #[test]
+    fn named_columns_have_widths_sides_and_suffixes() {
+        let of = |list: &str| {
+            let one = named(list).remove(0);
+            (one.name, one.width, one.right, one.suffix)
+        };
+        let expected = |width, right, suffix: &str| ("jobid".to_owned(), width, right, suffix.to_owned());
+        assert_eq!(of("JobID"), expected(Some(20), false, ""));
+        assert_eq!(of("JobID:.8"), expected(Some(8), true, ""));
+        assert_eq!(of("JobID:8;"), expected(Some(8), false, ";"));
+        assert_eq!(of("JobID:|,Name"), expected(None, false, "|"));
+        assert_eq!(of("JobID:"), expected(None, false, ""));
+    }
+
+    #[test]
     fn columns_have_names_and_widths() {
         let column = |name: &str, width| (name.to_owned(), width);
-        assert_eq!(columns("JobID,State:30", ':'), [column("JobID", None), column("State", Some(30))]);
         assert_eq!(
             columns("nodelist%-256, state%20", '%'),
             [column("nodelist", Some(-256)), column("state", Some(20))]

@@ -16,6 +16,7 @@ use tutti_protocol::end::EndKind;
 use tutti_protocol::users::{JobRow, JobState};
 use tutti_protocol::wait_kind::WaitKind;
 
+use crate::forms;
 use crate::note::{Element, Note};
 
 /// A state, by Slurm's names.
@@ -292,6 +293,47 @@ impl Job {
     #[must_use]
     pub fn cores(&self) -> u64 {
         self.row.ranks.max(1)
+    }
+
+    /// Whether it is held.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.row.hold().is_some() && self.state() == State::Pending
+    }
+
+    /// Weight; 0: it is held, as in Slurm.
+    #[must_use]
+    pub fn priority(&self) -> u32 {
+        if self.is_held() { 0 } else { self.row.weight }
+    }
+
+    /// When it has begun, or is to begin, as far as that is known.
+    #[must_use]
+    pub fn begins_ms(&self) -> Option<u64> {
+        let waits = || self.row.begins_ms().filter(|_| self.state() == State::Pending && !self.is_held());
+        self.row.started_ms.or_else(waits)
+    }
+
+    /// Since when it may begin; none: it is held, or waits for other jobs.
+    #[must_use]
+    pub fn eligible_ms(&self) -> Option<u64> {
+        let is_pending = self.state() == State::Pending;
+        let waits = self.is_held() || self.row.kind_of_wait() == Some(WaitKind::Dependency);
+        if is_pending && waits {
+            return None;
+        }
+        Some(self.row.begins_ms().unwrap_or(0).max(self.row.submitted_ms))
+    }
+
+    /// Cores, memory and nodes, as Slurm counts them: `cpu=2,node=1,billing=2`.
+    #[must_use]
+    pub fn counted(&self) -> String {
+        let (cores, nodes) = (self.cores(), self.nodes());
+        let memory = match self.row.memory_bytes {
+            0 => String::new(),
+            bytes => format!(",mem={}", forms::size(bytes.saturating_mul(nodes))),
+        };
+        format!("cpu={cores}{memory},node={nodes},billing={cores}")
     }
 
     /// Seconds for which it has run.

@@ -7,11 +7,14 @@ pub mod script;
 pub mod submit;
 
 use tutti_client::node_list;
+use tutti_client::requests::NodeRow;
 use tutti_protocol::mail::Mail;
 
 use crate::forms::{self, Array, Dependency};
 use crate::getopt::{Spec, Takes};
+use crate::moments::{self, Day};
 use crate::note::{Size, Warning};
+use crate::refusal::Refusal;
 
 use Takes::{Maybe, Nothing, Value};
 use gpus::Gpus;
@@ -192,6 +195,13 @@ const NATURAL: &[&str] = &[
     "wait-all-nodes",
 ];
 
+/// Words of `--hint`.
+const HINTS: [&str; 5] = ["compute_bound", "memory_bound", "multithread", "nomultithread", "help"];
+
+/// Slurm's words for what it refuses too.
+const REFUSED_BY_SLURM: [(&str, &str); 2] =
+    [("constraint", "Invalid feature specification"), ("licenses", "Invalid license specification")];
+
 /// Kinds of mail about what never happens here, or is not told of.
 const MAILS_OF_NOTHING: [&str; 7] =
     ["INVALID_DEPEND", "STAGE_OUT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS", ""];
@@ -202,10 +212,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("bbf", "there are no burst buffers"),
     ("cluster", "there is one cluster: no other one can be named"),
     ("clusters", "there is one cluster: no other one can be named"),
-    ("constraint", "Invalid feature specification: nodes have no features"),
+    ("constraint", "nodes have no features"),
     ("container", "containers are not started by Tutti: name a program that starts one"),
     ("gid", "a job has the groups of its user"),
-    ("licenses", "Invalid license specification: there are none"),
+    ("licenses", "there are none"),
     ("multi-prog", "several programs are one job with `tutti run A : B`"),
     ("no-shell", "an allocation ends with its command: `salloc COMMAND`"),
     ("nodefile", "-w names nodes"),
@@ -274,6 +284,8 @@ pub struct Wanted {
     tasks: Option<u32>,
     /// `--ntasks-per-node`.
     per_node: Option<u32>,
+    /// Tasks that fill a node, where the tasks alone say how many nodes there are.
+    filled: Option<u32>,
     /// `--cpus-per-task`.
     cores: Option<u32>,
     /// `--mem`, in bytes on each node.
@@ -367,6 +379,8 @@ pub struct Care {
     signal: Option<(u32, u64, bool)>,
     /// `--reservation`; empty: none.
     reservation: String,
+    /// `--nice`: shown, and without effect.
+    nice: i64,
     /// `--mail-type`, `--mail-user`.
     mail: Mail,
 }
@@ -375,8 +389,8 @@ impl Wanted {
     /// Takes an option.
     ///
     /// # Errors
-    /// When its value is wrong, or it cannot be had; a text for the user.
-    pub fn set(&mut self, name: &'static str, value: &str) -> Result<(), String> {
+    /// When its value is wrong, or it cannot be had.
+    pub fn set(&mut self, name: &'static str, value: &str) -> Result<(), Refusal> {
         if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
             let is_own = name.starts_with("cluster") && (value == crate::names::CLUSTER || value == "all");
             let is_nothing =
@@ -384,11 +398,18 @@ impl Wanted {
             if is_own || is_nothing && name != "uid" && name != "gid" {
                 return Ok(());
             }
-            return Err(format!("--{name}: {why}"));
+            return Err(match REFUSED_BY_SLURM.iter().find(|(refused, _)| *refused == name) {
+                Some((_, words)) => Refusal::submission(&format!("{words}: {why}")),
+                None => format!("--{name}: {why}").into(),
+            });
         }
+        check(name, value)?;
         match treatment(name) {
             Treatment::Holds => return Ok(()),
             Treatment::Said => {
+                if name == "nice" {
+                    self.care.nice = value.parse().unwrap_or(100);
+                }
                 if !self.ignored.contains(&name) {
                     self.ignored.push(name);
                 }
@@ -403,16 +424,7 @@ impl Wanted {
             "account" => self.account = text().filter(|value| !value.is_empty()),
             "comment" => self.comment = text(),
             "partition" => self.partition = text().filter(|value| !value.is_empty()),
-            "nodes" => {
-                let least = value.split('-').next().unwrap_or_default();
-                let least = least.split(',').next().unwrap_or_default();
-                let least = number("nodes", least, value)?;
-                let most = value.split_once('-').map(|(_, most)| number("nodes", most, value)).transpose()?;
-                if let Some(most) = most.filter(|most| *most < least) {
-                    return Err(format!("Maximum node count {most} is less than minimum node count {least}"));
-                }
-                self.nodes = Some(least);
-            }
+            "nodes" => self.nodes = Some(node_count(value)?),
             "ntasks" => self.tasks = Some(count()?),
             "ntasks-per-node" => self.per_node = Some(count()?),
             "cpus-per-task" => self.cores = Some(count()?),
@@ -422,19 +434,15 @@ impl Wanted {
             "ntasks-per-gpu" => self.of_gpu.0 = count()?,
             "cpus-per-gpu" => self.of_gpu.1 = count()?,
             "mem-per-gpu" => self.of_gpu.2 = size(name, value)?,
-            "time" => {
-                let limit = forms::time_limit(value).ok_or("Invalid --time specification")?;
-                self.time_ms = limit;
-            }
+            "time" => self.time_ms = forms::time_limit(value).ok_or_else(|| Refusal::specification(name))?,
             "nodelist" => self.hosts = nodes(name, value)?,
             "exclude" => self.excluded = nodes(name, value)?,
             "array" => {
-                let array = forms::array(value)
-                    .ok_or_else(|| format!("Invalid job array specification: {value:?}"))?;
-                self.array = Some(array);
+                let wrong = || Refusal::submission("Invalid job array specification");
+                self.array = Some(forms::array(value).ok_or_else(wrong)?);
             }
             "dependency" => {
-                let found = forms::dependency(value)?;
+                let found = forms::dependency(value).map_err(|text| Refusal::submission(&text))?;
                 self.dependency = (!value.is_empty()).then(|| (found, value.to_owned()));
             }
             "chdir" => self.folder = text(),
@@ -445,7 +453,7 @@ impl Wanted {
         Ok(())
     }
 
-    fn set_manner(&mut self, name: &'static str, value: &str) -> Result<(), String> {
+    fn set_manner(&mut self, name: &'static str, value: &str) -> Result<(), Refusal> {
         let text = || Some(value.to_owned());
         match name {
             "output" => self.files.output = text(),
@@ -454,18 +462,21 @@ impl Wanted {
             "open-mode" => match value {
                 "a" | "append" => self.files.append = true,
                 "t" | "truncate" => self.files.append = false,
-                _ => return Err(format!("Invalid --open-mode argument: {value}")),
+                _ => return Err(Refusal::specification(name)),
             },
             "hold" => self.care.hold = true,
             "exclusive" => self.care.exclusive = true,
             "requeue" => self.care.requeue = Some(true),
             "no-requeue" => self.care.requeue = Some(false),
-            "begin" => self.care.begin = text().filter(|value| value != "now" && !value.is_empty()),
+            "begin" => {
+                self.care.begin = text().filter(|value| value != "now" && !value.is_empty());
+                if let Some(text) = self.care.begin.as_deref() {
+                    moment(name, text)?;
+                }
+            }
             "deadline" => self.care.deadline = text(),
             "signal" => {
-                let found = forms::warning(value)
-                    .ok_or_else(|| format!("Invalid --signal specification: {value}"))?;
-                self.care.signal = Some(found);
+                self.care.signal = Some(forms::warning(value).ok_or_else(|| Refusal::specification(name))?);
             }
             "reservation" => value.clone_into(&mut self.care.reservation),
             "mail-type" => {
@@ -473,13 +484,12 @@ impl Wanted {
                 let named = value.split(',').filter(|word| !MAILS_OF_NOTHING.contains(&word.trim()));
                 let named = named.collect::<Vec<_>>().join(",");
                 let events = if named.is_empty() { Some(Vec::new()) } else { Mail::events_of(&named) };
-                self.care.mail.events =
-                    events.ok_or_else(|| format!("Invalid --mail-type specification: {value}"))?;
+                self.care.mail.events = events.ok_or_else(|| Refusal::specification(name))?;
             }
             "mail-user" if value.is_empty() || Mail::is_address(value) => {
                 value.clone_into(&mut self.care.mail.to)
             }
-            "mail-user" => return Err(format!("Invalid --mail-user specification: {value}")),
+            "mail-user" => return Err(Refusal::specification(name)),
             "parsable" => self.manner.parsable = true,
             "wait" => self.manner.waits = true,
             "quiet" => self.manner.quiet = true,
@@ -491,14 +501,57 @@ impl Wanted {
             "version" => self.manner.version = true,
             "mpi" => self.manner.mpi = text(),
             "jobid" => {
-                self.manner.job =
-                    Some(value.parse().map_err(|_| format!("Invalid --jobid specification: {value}"))?);
+                self.manner.job = Some(value.parse().map_err(|_| Refusal::specification(name))?);
             }
             // `srun -K`: a step of Tutti ends with its first failure in any case.
             "kill-on-bad-exit" => {}
             _ => unreachable!("--{name} is in the table"),
         }
         Ok(())
+    }
+
+    /// Settles the number of nodes: no more than tasks, and as many as have cores for them where none were
+    /// named. Gives the line about what it has changed, if it has.
+    pub fn settle_nodes(
+        &mut self,
+        nodes: impl FnOnce() -> Result<Vec<NodeRow>, String>,
+    ) -> Result<Option<String>, String> {
+        let Some(tasks) = self.tasks.filter(|_| self.hosts.is_empty()) else { return Ok(None) };
+        if let Some(nodes) = self.nodes.filter(|nodes| *nodes > tasks) {
+            self.nodes = Some(tasks);
+            return Ok(Some(format!(
+                "Warning: can't run {tasks} processes on {nodes} nodes, setting nnodes to {tasks}"
+            )));
+        }
+        let cores = self.cores.unwrap_or(1);
+        if self.nodes.is_some() || self.per_node.is_some() || tasks < 2 {
+            return Ok(None);
+        }
+        let mut slots: Vec<u32> = nodes()?
+            .iter()
+            .filter(|node| node.alive && node.drain().is_none() && !self.excluded.contains(&node.name))
+            .map(|node| node.slots)
+            .collect();
+        slots.sort_unstable_by(|one, other| other.cmp(one));
+        let Some(least) = slots.last().map(|slots| slots / cores) else { return Ok(None) };
+        let mut left = tasks;
+        let needed = slots.iter().position(|slots| {
+            left = left.saturating_sub(slots / cores);
+            left == 0
+        });
+        // More tasks than there are cores share the time of all nodes.
+        let count = needed.map_or(slots.len(), |last| last + 1) as u32;
+        self.nodes = Some(count.min(tasks));
+        let is_filled = needed.is_some() && cores > 1 && least > 0 && tasks.div_ceil(least) == count;
+        self.filled = Some(least).filter(|_| is_filled && count > 1);
+        Ok(None)
+    }
+
+    /// Slots of each node but the last, where they are not dealt evenly.
+    #[must_use]
+    pub fn slots_per_node(&self) -> Option<u32> {
+        let count = self.per_node.or(self.filled).filter(|_| self.all_nodes() > 1)?;
+        Some(count.saturating_mul(self.cores.unwrap_or(1)))
     }
 
     /// Settles what follows from the number of GPUs, when all options are taken.
@@ -628,12 +681,84 @@ fn count(name: &str, value: &str) -> Result<u32, String> {
     number(name, value, value)
 }
 
-fn size(name: &str, value: &str) -> Result<u64, String> {
-    forms::memory(value).ok_or_else(|| format!("Invalid --{name} specification"))
+fn size(name: &str, value: &str) -> Result<u64, Refusal> {
+    forms::memory(value).ok_or_else(|| Refusal::specification(name))
 }
 
-fn nodes(name: &str, value: &str) -> Result<Vec<String>, String> {
-    node_list::expand(value).ok_or_else(|| format!("Invalid node name specified: --{name}={value}"))
+/// The least number of nodes in `N` or `N-MOST`.
+fn node_count(value: &str) -> Result<u32, Refusal> {
+    let of = |text: &str| {
+        let (digits, factor) = match text.strip_suffix(['k', 'K']) {
+            Some(digits) => (digits, 1024),
+            None => (text, 1),
+        };
+        let found = digits.parse::<u32>().ok().and_then(|number| number.checked_mul(factor));
+        found.ok_or_else(|| Refusal::Form(format!("\"{text}\" is not a valid node count")))
+    };
+    let (least, most) = match value.split_once('-') {
+        Some((least, most)) => (of(least)?, Some(of(most)?)),
+        None => (of(value.split(',').next().unwrap_or_default())?, None),
+    };
+    if let Some(most) = most.filter(|most| *most < least) {
+        return Err(Refusal::Form(format!(
+            "Maximum node count {most} is less than minimum node count {least}"
+        )));
+    }
+    if least == 0 {
+        return Err(Refusal::submission("Node count specification invalid"));
+    }
+    Ok(least)
+}
+
+/// A moment, as `--begin` and `--deadline` have it.
+fn moment(name: &str, value: &str) -> Result<u64, Refusal> {
+    moments::moment(value, Day::Next).map_err(|_| Refusal::specification(name))
+}
+
+/// Checks the value of an option that has no effect here: what Slurm refuses is refused.
+fn check(name: &str, value: &str) -> Result<(), Refusal> {
+    let is_in = |words: &[&str]| words.contains(&value);
+    let is_right = match name {
+        "mincpus" | "switches" | "threads-per-core" | "ntasks-per-core" | "ntasks-per-socket" => {
+            count(name, value.split('@').next().unwrap_or_default())?;
+            true
+        }
+        "core-spec" if value != "0" => {
+            count(name, value)?;
+            true
+        }
+        "time-min" => forms::time_limit(value).is_some(),
+        "tmp" => forms::memory(value).is_some(),
+        "wait-all-nodes" => is_in(&["0", "1"]),
+        "kill-on-invalid-dep" => is_in(&["yes", "no"]),
+        "exclusive" => is_in(&["", "exclusive", "user", "mcs"]),
+        "distribution" => {
+            let first = value.split([':', ',', '=']).next().unwrap_or_default();
+            ["block", "cyclic", "arbitrary", "plane", "*", "pack", "nopack"]
+                .contains(&&*first.to_ascii_lowercase())
+        }
+        "nice" => {
+            let is_number =
+                value.strip_prefix('-').unwrap_or(value).bytes().all(|byte| byte.is_ascii_digit());
+            if is_number && !value.is_empty() && value.parse::<i32>().is_err() {
+                return Err(Refusal::Form("Invalid --nice value, out of range (+/- 2147483645)".into()));
+            }
+            true
+        }
+        "hint" => {
+            if let Some(word) = value.split(',').find(|word| !HINTS.contains(word)) {
+                return Err(format!("unrecognized --hint argument \"{word}\", see --hint=help").into());
+            }
+            true
+        }
+        _ => true,
+    };
+    if is_right { Ok(()) } else { Err(Refusal::specification(name)) }
+}
+
+fn nodes(name: &str, value: &str) -> Result<Vec<String>, Refusal> {
+    let wrong = || Refusal::submission(&format!("Invalid node name specified: --{name}={value}"));
+    node_list::expand(value).ok_or_else(wrong)
 }
 
 fn export(value: &str) -> Export {
@@ -653,8 +778,12 @@ mod tests {
     use crate::getopt::{Ends, parse};
 
     fn wanted(text: &str) -> Result<Wanted, String> {
+        read(text).map_err(|refusal| refusal.to_string())
+    }
+
+    fn read(text: &str) -> Result<Wanted, Refusal> {
         let words = shlex::split(text).unwrap();
-        let line = parse(SPECS, &words, Ends::AtOperand).map_err(|error| error.to_string())?;
+        let line = parse(SPECS, &words, Ends::AtOperand)?;
         let mut wanted = Wanted::default();
         for (name, value) in line.options {
             wanted.set(name, &value)?;

@@ -13,16 +13,14 @@ use std::process::{Command, ExitCode};
 use crate::getopt::{self, Ends};
 use crate::names::VERSION;
 use crate::note::{MARK, Note, Origin};
-use crate::output::{complain, complain_of_usage, print, refuse};
+use crate::output::{complain, print, refuse, refuse_plainly};
 use crate::patterns::{self, Values};
+use crate::refusal::Refusal;
 use crate::wanted::{Export, SPECS, Wanted, submit};
 use crate::{identity, query};
 
 /// Names of MPI interfaces that tasks have in any case, or do without.
 const MPI_KINDS: [&str; 2] = ["none", "pmi"];
-
-/// Status of an unknown option.
-const UNKNOWN_OPTION: u8 = 255;
 
 /// A file of this installation. This program is somewhere below its folder, where `bin/tutti` is too.
 fn installed(place: &str) -> PathBuf {
@@ -47,13 +45,11 @@ fn become_program(mut command: Command, name: &str) -> ExitCode {
 
 /// Reads a command line; the status with which the command is done, if it is.
 fn read(name: &str, words: &[String]) -> Result<(Wanted, Vec<String>), ExitCode> {
-    let line = getopt::parse(SPECS, words, Ends::AtOperand).map_err(|error| {
-        complain_of_usage(name, &error.to_string());
-        ExitCode::from(UNKNOWN_OPTION)
-    })?;
+    let line =
+        getopt::parse(SPECS, words, Ends::AtOperand).map_err(|error| Refusal::from(error).print(name))?;
     let mut wanted = Wanted::default();
     for (option, value) in &line.options {
-        wanted.set(option, value).map_err(|text| refuse(name, &text, 1))?;
+        wanted.set(option, value).map_err(|refusal| refusal.print(name))?;
     }
     if wanted.manner.version {
         return Err(print(&format!("{VERSION}\n")));
@@ -68,7 +64,11 @@ fn read(name: &str, words: &[String]) -> Result<(Wanted, Vec<String>), ExitCode>
         wanted.ignored_line().into_iter().for_each(|line| complain(name, &line));
     }
     if let Err(text) = submit::check_partition(&wanted) {
-        return Err(refuse(name, &format!("Unable to allocate resources: {text}"), 1));
+        return Err(refuse(
+            name,
+            &format!("{text}\nUnable to allocate resources: Invalid partition name specified"),
+            1,
+        ));
     }
     if let Err(text) = wanted.settle_gpus().and_then(|()| wanted.gpus_of_node()) {
         return Err(refuse(name, &text, 1));
@@ -95,12 +95,23 @@ pub fn salloc(words: &[String]) -> ExitCode {
         Ok(read) => read,
         Err(status) => return status,
     };
+    let wanted = match settled("salloc", wanted) {
+        Ok(wanted) => wanted,
+        Err(status) => return status,
+    };
     let shell =
         || std::env::var("SHELL").ok().filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
     let program = if command.is_empty() { vec![shell()] } else { command };
     let name = wanted.name.clone().unwrap_or_else(|| "interactive".into());
     let how: &[&str] = if wanted.manner.quiet { &["--quiet"] } else { &[] };
     become_program(allocation(&wanted, &name, how, &program), "salloc")
+}
+
+/// The same with its number of nodes, or the status of the command.
+fn settled(name: &str, mut wanted: Wanted) -> Result<Wanted, ExitCode> {
+    let changed = wanted.settle_nodes(query::nodes).map_err(|text| refuse(name, &text, 1))?;
+    changed.into_iter().for_each(|line| complain(name, &line));
+    Ok(wanted)
 }
 
 /// `tutti alloc` with a command that finds Slurm's variables.
@@ -113,7 +124,7 @@ fn allocation(wanted: &Wanted, name: &str, how: &[&str], program: &[String]) -> 
         folder: here.clone(),
         submit_folder: here,
         submit_host: identity::host_name(),
-        script: String::new(),
+        ..Origin::default()
     };
     let note = Note { size: wanted.size(), source, ..Note::default() };
     let mut command = Command::new(launcher());
@@ -127,8 +138,8 @@ fn allocation(wanted: &Wanted, name: &str, how: &[&str], program: &[String]) -> 
     command.env(MARK, note.text().unwrap_or_default()).env("SLURM_JOB_NAME", name);
     command.args(["alloc", "-q", "-J", name, "-N", &nodes.to_string()]);
     command.args(["-n", &tasks.max(nodes).saturating_mul(cores).to_string()]);
-    if let Some(count) = wanted.per_node.filter(|_| nodes > 1) {
-        command.args(["--ppn", &count.saturating_mul(cores).to_string()]);
+    if let Some(slots) = wanted.slots_per_node() {
+        command.args(["--ppn", &slots.to_string()]);
     }
     place(wanted, &mut command);
     if wanted.memory_bytes() > 0 {
@@ -178,12 +189,16 @@ pub fn srun(words: &[String]) -> ExitCode {
     }
     let around = std::env::var(MARK).ok().filter(|_| std::env::var_os("TUTTI_ALLOCATION").is_some());
     if wanted.manner.test_only {
-        return match submit::tested(&wanted) {
+        let tested = match settled("srun", wanted) {
+            Ok(wanted) => submit::tested(&wanted),
+            Err(status) => return status,
+        };
+        return match tested {
             Ok(line) => {
                 complain("srun", &line);
                 ExitCode::SUCCESS
             }
-            Err(text) => refuse("srun", &text, 1),
+            Err(text) => refuse_plainly(&text),
         };
     }
     let Some(note) = around.map(|text| Note::of(&text).unwrap_or_default()) else {
@@ -191,6 +206,10 @@ pub fn srun(words: &[String]) -> ExitCode {
             return refuse("srun", "--jobid: a step is started from inside of its job", 1);
         }
         let name = wanted.name.clone().unwrap_or_else(|| file.rsplit('/').next().unwrap_or(file).to_owned());
+        let wanted = match settled("srun", wanted) {
+            Ok(wanted) => wanted,
+            Err(status) => return status,
+        };
         // Inside of the allocation the same line is a step's.
         let again: Vec<String> = std::iter::once(srun_file()).chain(words.iter().cloned()).collect();
         return become_program(allocation(&wanted, &name, &["--quiet"], &again), "srun");

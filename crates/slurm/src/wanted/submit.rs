@@ -25,6 +25,8 @@ use crate::wanted::{Export, Wanted};
 
 /// The script's text on its way to the node, in pieces: the kernel takes 128 KiB in one.
 pub const PIECE: &str = "TUTTI_SLURM_SCRIPT";
+/// Bytes of arguments and of lists of nodes that are kept with a job.
+const SHOWN_BYTES_MAX: usize = 512;
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 100_000;
 /// Bytes of a script: with the rest of the environment the kernel takes 2 MiB.
@@ -87,7 +89,6 @@ impl Plan {
     /// # Errors
     /// When something cannot be had; a text for the user.
     pub fn new(wanted: &Wanted, source: &Source, folders: &Folders) -> Result<Plan, String> {
-        check_partition(wanted)?;
         refuse_missing(wanted)?;
         let Folders { here, work: folder } = folders;
         let name = wanted.name.clone().unwrap_or_else(|| source.name.clone());
@@ -106,6 +107,10 @@ impl Plan {
                 folder: folder.to_string_lossy().into_owned(),
                 submit_folder: here.to_string_lossy().into_owned(),
                 submit_host: identity::host_name(),
+                arguments: short(source.arguments.join(" ")),
+                named_nodes: short(node_list::fold(&wanted.hosts)),
+                excluded_nodes: short(node_list::fold(&wanted.excluded)),
+                nice: wanted.care.nice,
             },
             dependency: wanted.dependency.as_ref().map(|(_, text)| text.clone()).unwrap_or_default(),
             comment: wanted.comment.clone().unwrap_or_default(),
@@ -148,11 +153,10 @@ impl Plan {
         if let Some(array) = wanted.array() {
             batch.set_array(InArray::Whole(array.tasks()));
         }
-        let per_node = wanted.per_node.map(|count| count * cores).filter(|_| nodes > 1);
         let submit = Submit {
             job: job(ranks, &name, source)?,
             nodes: Some(nodes),
-            per_node,
+            per_node: wanted.slots_per_node(),
             hosts: hosts(wanted, nodes)?,
             terms,
             batch,
@@ -200,20 +204,31 @@ impl Plan {
     }
 }
 
+/// A text that is kept with the job for lists alone: a long one is not.
+fn short(text: String) -> String {
+    if text.len() <= SHOWN_BYTES_MAX { text } else { String::new() }
+}
+
 /// The line of `--test-only`.
 ///
 /// # Errors
 /// When the cluster could never hold the job, or no daemon answers.
 pub fn tested(wanted: &Wanted) -> Result<String, String> {
-    let mut names: Vec<String> = query::nodes()?.into_iter().map(|node| node.name).collect();
+    let nodes = query::nodes()?;
+    let slots = nodes.iter().map(|node| node.slots).fold(0, u32::saturating_add);
+    let mut names: Vec<String> = nodes.into_iter().map(|node| node.name).collect();
     let count = wanted.all_nodes() as usize;
-    if names.len() < count {
+    if names.len() < count || wanted.all_tasks() > slots {
         return Err("allocation failure: Requested node configuration is not available".into());
     }
+    // The number that a job would have now.
+    let number = query::jobs()?.0.iter().map(|job| job.row.job.0).max().unwrap_or(0) + 1;
     names.truncate(count);
     let (tasks, nodes, now) =
         (wanted.all_tasks(), node_list::fold(&names), forms::moment(query::now_ms(), None));
-    Ok(format!("Job to start at {now} using {tasks} processors on nodes {nodes} in partition {CLUSTER}"))
+    Ok(format!(
+        "Job {number} to start at {now} using {tasks} processors on nodes {nodes} in partition {CLUSTER}"
+    ))
 }
 
 /// Refuses a partition that there is not.
@@ -225,7 +240,7 @@ pub fn check_partition(wanted: &Wanted) -> Result<(), String> {
     if names.split(',').any(|name| name == CLUSTER) {
         return Ok(());
     }
-    Err(format!("invalid partition specified: {names}: the only one is {CLUSTER}"))
+    Err(format!("invalid partition specified: {names}"))
 }
 
 /// Refuses what Tutti does not have yet; nothing is ignored.
