@@ -43,6 +43,22 @@ fn job_has_slurms_environment_and_its_steps_have_their_tasks() {
     assert!(rows.starts_with(&expected), "{rows}");
 }
 
+/// What JAX and others read in a step.
+#[test]
+fn step_has_its_nodes_and_name_in_its_environment() {
+    let slurm = Slurm::up("slurm-step-nodes", 3, &["--slots", "2"]);
+    let echo = "echo $SLURM_STEP_NODELIST $SLURM_STEP_NUM_NODES $SLURM_STEP_TASKS_PER_NODE $SLURM_JOB_NAME";
+    slurm.write(
+        "job.sh",
+        &format!(
+            "#!/bin/sh\nsrun -n 3 -J mesh sh -c '{echo}' | sort -u\nsrun -N 1 -n 1 sh -c '{echo}'\n\
+             srun -w node1 -n 2 sh -c '{echo} $SLURM_GTIDS' | sort -u\n"
+        ),
+    );
+    slurm.ok("sbatch --wait -J job -N 2 -n 3 -w node0,node1 -o steps job.sh");
+    assert_eq!(slurm.read("steps"), "node[0-1] 2 2,1 mesh\nnode0 1 1 job\nnode1 1 2 job 0,1\n");
+}
+
 /// Labels as wide as the highest task: DIRAC and others split such lines at the colon.
 #[test]
 fn lines_of_labelled_steps_begin_as_slurms_do() {

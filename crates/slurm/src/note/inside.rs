@@ -179,6 +179,20 @@ fn of_process(node: &str, node_index: usize, rank: u32, local_rank: u32) -> Vec<
     ]
 }
 
+/// Variables of a step with so many tasks: its nodes are those that `srun` has named, or the task's own.
+fn of_step(asked: &[String], own: &str, tasks: u32) -> Vec<(&'static str, String)> {
+    let own = [own.to_owned()];
+    let nodes = if asked.contains(&own[0]) { asked } else { &own };
+    let count = nodes.len() as u32;
+    // The first nodes have one more where they are not even.
+    let dealt: Vec<u32> = (0..count).map(|node| tasks / count + u32::from(node < tasks % count)).collect();
+    vec![
+        ("SLURM_STEP_NODELIST", node_list::fold(nodes)),
+        ("SLURM_STEP_NUM_NODES", count.to_string()),
+        ("SLURM_STEP_TASKS_PER_NODE", node_list::fold_counts(&dealt)),
+    ]
+}
+
 /// Becomes the script of a job.
 pub fn run_script(words: &[String]) -> ExitCode {
     let Some(around) = Around::of_environment().filter(|_| variable(MARK).is_some()) else {
@@ -312,6 +326,12 @@ pub fn run_task(words: &[String]) -> ExitCode {
         command.env(name, &size);
     }
     command.env("SLURM_STEP_ID", &step_id).env("SLURM_STEPID", &step_id);
+    let asked = variable("SLURM_STEP_NODELIST").and_then(|list| node_list::expand(&list)).unwrap_or_default();
+    command.envs(of_step(&asked, &node, number("TUTTI_SIZE").max(1)));
+    let here: Vec<String> = (0..number("TUTTI_LOCAL_SIZE").max(1))
+        .map(|task| (rank.saturating_sub(local) + task).to_string())
+        .collect();
+    command.env("SLURM_GTIDS", here.join(","));
     let values = Values {
         job: around.as_ref().map_or_else(|| step.clone(), |around| around.job.to_string()),
         array: around.as_ref().map_or_else(|| step.clone(), Around::array),
@@ -445,6 +465,17 @@ mod tests {
         let of_task = |each, local| gpus_of_task("1,3,4,5", each, local);
         assert_eq!((of_task(2, 1).as_deref(), of_task(1, 2).as_deref()), (Some("4,5"), Some("4")));
         assert_eq!((of_task(2, 2), of_task(1, u32::MAX), gpus_of_task("", 1, 0)), (None, None, None));
+    }
+
+    #[test]
+    fn step_has_the_nodes_that_were_named_or_its_own() {
+        let of = |asked: &[&str], own: &str, tasks| {
+            let asked: Vec<String> = asked.iter().map(|name| (*name).to_owned()).collect();
+            of_step(&asked, own, tasks).into_iter().map(|(_, value)| value).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&["n1", "n2"], "n2", 3), ["n[1-2]", "2", "2,1"]);
+        assert_eq!(of(&["n1"], "n2", 2), ["n2", "1", "2"]);
+        assert_eq!(of(&[], "n2", 1), ["n2", "1", "1"]);
     }
 
     #[test]

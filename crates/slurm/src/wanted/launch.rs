@@ -10,6 +10,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use tutti_client::node_list;
+
 use crate::getopt::{self, Ends};
 use crate::names::VERSION;
 use crate::note::{MARK, Note, Origin};
@@ -296,6 +298,10 @@ fn step(wanted: &Wanted, program: &[String]) -> Result<Command, String> {
         }
     }
     command.env("SLURM_STEP_ID", step_number().to_string());
+    command.env("SLURM_STEP_NODELIST", node_list::fold(&step_nodes(wanted)));
+    if let Some(name) = &wanted.name {
+        command.env("SLURM_JOB_NAME", name);
+    }
     if wanted.gpus.of_task > 0 {
         command.env("SLURM_GPUS_PER_TASK", wanted.gpus.of_task.to_string());
     }
@@ -311,6 +317,17 @@ fn step(wanted: &Wanted, program: &[String]) -> Result<Command, String> {
     }
     command.arg("--").args(program);
     Ok(command)
+}
+
+/// Nodes of a step: those that it names, or the first ones of its job.
+fn step_nodes(wanted: &Wanted) -> Vec<String> {
+    if !wanted.hosts.is_empty() {
+        return wanted.hosts.clone();
+    }
+    let list = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
+    let mut nodes = node_list::expand(&list).unwrap_or_default();
+    nodes.truncate(wanted.all_nodes() as usize);
+    nodes
 }
 
 /// Steps that the job has had: the number of the next one.
