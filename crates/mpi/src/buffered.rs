@@ -28,7 +28,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Those of a communicator.
+    /// Places of a communicator.
     ///
     /// # Errors
     /// MPI_ERR_COMM when the handle names none.

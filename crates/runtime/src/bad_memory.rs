@@ -9,9 +9,9 @@
 //! ```
 //!
 //! No call pays for it: who has no fault never comes here. What the kernel finds itself (EFAULT) is told
-//! by whoever asked the kernel, by [`end_refused`] where the address is known, else by [`say_refused`]. Programs that handle these signals keep their
-//! handlers, which may mend a fault; those of gfortran and of Python's faulthandler only tell of it, so
-//! our line comes in front of theirs.
+//! by whoever asked the kernel, by [`end_refused`] where the address is known, else by [`say_refused`].
+//! Programs that handle these signals keep their handlers, which may mend a fault; those of gfortran and of
+//! Python's faulthandler only tell of it, so our line comes in front of theirs.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};

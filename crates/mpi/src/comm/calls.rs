@@ -458,7 +458,7 @@ pub(crate) fn free_comm(call: &mut impl EndsComms, handle: MPI_Comm) -> Result<(
         let mut comm = call.comms_mut().made.remove(index);
         comm.collective.release(&call.engine().job);
         call.comms_mut().keep_freed(comm.context, handle, comm.errhandler);
-        let ended = call.comms().ended(&call.engine().requests);
+        let ended = call.comms().ended(call.engine());
         call.comms_mut().forget_freed(&ended);
     }
     if has_guests {

@@ -3,9 +3,10 @@
 
 use super::{CONTEXTS_PER_COMM, Comms};
 use crate::abi::*;
+use crate::engine::Engine;
 use crate::errhandler;
+use crate::request::Request;
 use crate::request::extra::{Compound, Extra};
-use crate::request::{Request, Requests};
 
 /// A communicator that was freed.
 #[derive(Clone, Copy, Debug)]
@@ -16,15 +17,19 @@ pub(super) struct Freed {
 }
 
 impl Freed {
-    /// Whether an operation on it may still fail. Persistent requests do not say which communicator is theirs.
-    fn is_needed(&self, requests: &Requests) -> bool {
+    /// Whether an operation on it may still fail. Persistent requests do not say which communicator is
+    /// theirs.
+    fn is_needed(&self, engine: &Engine) -> bool {
         let contexts = self.context..self.context + CONTEXTS_PER_COMM;
         let is_persistent = |request: &Request| match request.extra.as_deref() {
             Some(Extra::Compound(Compound { is_persistent, .. })) => *is_persistent,
             Some(Extra::Partitioned(_)) => true,
             _ => false,
         };
-        requests.iter().any(|(_, request)| contexts.contains(&request.context) || is_persistent(request))
+        engine
+            .requests
+            .iter()
+            .any(|(_, request)| contexts.contains(&request.context) || is_persistent(request))
     }
 }
 
@@ -35,8 +40,8 @@ impl Comms {
     }
 
     /// Contexts of freed communicators without an operation that may still fail.
-    pub(super) fn ended(&self, requests: &Requests) -> Vec<u32> {
-        let ended = self.freed.iter().filter(|freed| !freed.is_needed(requests));
+    pub(super) fn ended(&self, engine: &Engine) -> Vec<u32> {
+        let ended = self.freed.iter().filter(|freed| !freed.is_needed(engine));
         ended.map(|freed| freed.context).collect()
     }
 

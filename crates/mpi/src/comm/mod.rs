@@ -3,8 +3,8 @@
 //! [`group`] is the algebra of groups; [`agreement`] how the members of a communicator exchange a few
 //! numbers; [`creation`] and [`intercomm`] and [`machine`] make communicators with it; [`arranged`] makes
 //! those with a [`topology`]; [`ports`] bring groups together that have no communicator, also of other
-//! launches ([`spanning`]); [`calls`] goes from handles to all of these and back, and ends them; [`freed`] has
-//! what operations need of those that ended; [`moved`] has what ranks that move hand over.
+//! launches ([`spanning`]); [`calls`] goes from handles to all of these and back, and ends them; [`freed`]
+//! has what operations need of those that ended; [`moved`] has what ranks that move hand over.
 
 pub mod agreement;
 mod arranged;

@@ -2,8 +2,8 @@
 //!
 //! A handle names a [`tutti_datatype::Datatype`], predefined ([`predefined`], [`fortran`]) or made by the
 //! user; [`Types`] has both ([`registry`]). The constructors ([`constructors`], [`arrays`]) check what the
-//! user gives and put layouts together; [`references`] keep handles for pending operations; [`moved`] has what
-//! ranks that move hand over.
+//! user gives and put layouts together; [`references`] keep handles for pending operations; [`moved`] has
+//! what ranks that move hand over.
 
 pub mod arrays;
 pub mod constructors;

@@ -1,5 +1,5 @@
-//! References to handles of datatypes. An operation that gives a handle to a function of the program keeps one
-//! until it ends: the program may free the datatype as soon as the operation is started or prepared (MPI
+//! References to handles of datatypes. An operation that gives a handle to a function of the program keeps
+//! one until it ends: the program may free the datatype as soon as the operation is started or prepared (MPI
 //! 5.1.9), and the function still asks for its extent.
 //!
 //! ```text
