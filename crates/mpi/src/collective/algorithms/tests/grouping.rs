@@ -221,7 +221,7 @@ fn rounded_sums_to_a_root_take_few_messages_at_many_ranks() {
         let plan = place(me, 64, None).plan(&Work::Reduce(reduction, Root::Local(root)));
         assert!(plan.messages() <= 4 * 6, "rank {me}: {}", plan.messages());
         // The memory of a portion serves all.
-        let bytes: usize = plan.memory.iter().map(|memory| memory.bytes()).sum();
+        let bytes: usize = plan.memory.iter().map(crate::collective::memory::Memory::bytes).sum();
         assert!(bytes <= 64 * 8 * count / 2, "rank {me}: {bytes}");
     }
     let sums = added(64, count, false, Some(root));
