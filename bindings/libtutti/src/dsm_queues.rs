@@ -1,5 +1,6 @@
-//! Functions of the C library for queues, semaphores and segments that the system keeps: what they hand to the
-//! kernel may be shared memory. `tutticc` puts these in their place (`--wrap`), in the program's own objects.
+//! Functions of the C library for queues, semaphores and segments that the system keeps: what they hand to
+//! the kernel may be shared memory. `tutticc` puts these in their place (`--wrap`), in the program's own
+//! objects.
 
 use core::ffi::{c_char, c_int, c_uint, c_ushort, c_void};
 
@@ -73,7 +74,7 @@ unsafe fn open_queue(name: *const c_char, flags: c_int) -> libc::mqd_t {
     unsafe { libc::mq_open(name, flags, 0 as libc::mode_t, core::ptr::null_mut::<libc::mq_attr>()) }
 }
 
-/// What a request about one queue, set or segment, or about all of them, stores or loads.
+/// Memory that a request about one queue, set or segment, or about all of them, stores to or loads.
 fn of_one<T>(request: c_int, place: *mut T, stat: [c_int; 2], all: [(c_int, usize); 2]) -> Placed<*mut T> {
     let of_all = all.into_iter().find(|(number, _)| *number == request);
     match of_all {

@@ -154,7 +154,8 @@ placing! { if |error| error == 0;
 /// Room that the kernel wants for the name of a thread.
 const THREAD_NAME_BYTES: usize = 16;
 
-/// pthread_getname_np(3): the kernel stores all bytes of this thread's name, the C library the text of others.
+/// pthread_getname_np(3): the kernel stores all bytes of this thread's name, the C library the text of
+/// others.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __wrap_pthread_getname_np(
     thread: libc::pthread_t,

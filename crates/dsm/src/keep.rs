@@ -43,8 +43,8 @@ pub fn refuse_of_threads(address: usize, call: &str, instead: &str) {
     }
 }
 
-/// Ends the job when a call of the system by its number is about to get shared memory: what it does with it is
-/// not known here.
+/// Ends the job when a call of the system by its number is about to get shared memory: what it does with it
+/// is not known here.
 pub fn refuse_call(number: i64, address: usize) {
     if present::is_shared(address) {
         failure::end(format_args!(

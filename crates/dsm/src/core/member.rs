@@ -323,8 +323,8 @@ impl Member {
         runs_of(&mut self.pages.blind()).into_iter().for_each(|run| frames.allow(run, Access::None));
     }
 
-    /// A call of the system is about to load these units, which the program touches first: none makes room for
-    /// the others.
+    /// A call of the system is about to load these units, which the program touches first: none makes room
+    /// for the others.
     pub fn pin(&mut self, run: Run) {
         self.copies.pin(run);
     }

@@ -13,8 +13,8 @@ pub(super) struct Copies {
     limit: Option<usize>,
     /// Copies that take memory now; the oldest first.
     resident: VecDeque<u32>,
-    /// Runs that a call of the system is about to load: they stay, whatever the limit, until the program misses
-    /// another unit.
+    /// Runs that a call of the system is about to load: they stay, whatever the limit, until the program
+    /// misses another unit.
     pinned: Vec<Run>,
     evicted_units: u64,
 }
