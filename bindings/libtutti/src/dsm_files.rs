@@ -360,9 +360,25 @@ pub unsafe extern "C" fn __wrap_fcntl64(file: c_int, command: c_int, argument: *
 pub unsafe extern "C" fn __wrap_ioctl(file: c_int, request: libc::c_ulong, argument: *mut c_void) -> c_int {
     const WRITTEN_BY_KERNEL: libc::c_ulong = 2;
     const OLD: libc::c_ulong = 0;
+    /// Requests about terminals, of the modes that the kernel keeps.
+    const MODES: libc::c_ulong = libc::TCGETS;
+    const SET_MODES: core::ops::RangeInclusive<libc::c_ulong> = libc::TCSETS..=libc::TCSETSF;
+    const MODES_BYTES: usize = 36;
+    /// Requests about an interface of the network; those that ask are odd, but for two.
+    const INTERFACES: core::ops::RangeInclusive<libc::c_ulong> = libc::SIOCGIFFLAGS..=0x8942;
+    const OF_NAME: libc::c_ulong = 0x8910;
+    const OF_QUEUE: libc::c_ulong = 0x8942;
     let (bytes, is_stored) = match request {
-        libc::FIONREAD | libc::TIOCOUTQ | libc::TIOCGPGRP => (size_of::<c_int>(), true),
+        libc::FIONREAD | libc::TIOCOUTQ | libc::TIOCGPGRP | libc::TIOCGSID | libc::TIOCMGET => {
+            (size_of::<c_int>(), true)
+        }
         libc::FIONBIO | libc::FIOASYNC | libc::TIOCSPGRP => (size_of::<c_int>(), false),
+        MODES => (MODES_BYTES, true),
+        _ if SET_MODES.contains(&request) => (MODES_BYTES, false),
+        OF_NAME => (size_of::<libc::ifreq>(), true),
+        _ if INTERFACES.contains(&request) => {
+            (size_of::<libc::ifreq>(), request & 1 == 1 || request == OF_QUEUE)
+        }
         libc::TIOCGWINSZ => (size_of::<libc::winsize>(), true),
         libc::TIOCSWINSZ => (size_of::<libc::winsize>(), false),
         _ if request >> 30 == OLD => (0, false),

@@ -7,6 +7,7 @@
 #include <ftw.h>
 #include <glob.h>
 #include <mqueue.h>
+#include <net/if.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
@@ -89,6 +91,7 @@ static void prepare(void) {
     clock_gettime(CLOCK_REALTIME, PLACE(FUTURE, struct timespec));
     PLACE(FUTURE, struct timespec)->tv_nsec = 0;
     strcpy(PLACE(TEXT, char), text);
+    strcpy(PLACE(51, struct ifreq)->ifr_name, "lo");
     strcpy(PLACE(SHELL, char), "/bin/sh");
     strcpy(PLACE(OPTION, char), "-c");
     strcpy(PLACE(COMMAND, char), "exit 4");
@@ -151,8 +154,9 @@ static void with_files(void) {
 }
 
 static void with_messages(void) {
-    int ends[2];
+    int ends[2], asked = socket(AF_INET, SOCK_DGRAM, 0);
     struct mmsghdr *messages = PLACE(MESSAGES, struct mmsghdr);
+    check(ioctl(asked, SIOCGIFFLAGS, PLACE(51, struct ifreq)) == 0 && close(asked) == 0, "ioctl");
     check(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0, "socketpair");
     check(sendmmsg(ends[0], messages, 2, 0) == 2, "sendmmsg");
     check(recvmmsg(ends[1], messages + 2, 2, MSG_WAITFORONE, PLACE(TIME, struct timespec)) >= 1, "recvmmsg");
@@ -265,6 +269,7 @@ static void look(void) {
     check(PLACE(32, unsigned char)[4] == MARK && PLACE(33, struct semid_ds)->sem_nsems == 2, "what semctl has left");
     check(PLACE(34, struct msqid_ds)->msg_qnum == 0 && PLACE(35, struct shmid_ds)->shm_segsz == PAGE, "what msgctl has left");
     check(strcmp(PLACE(36, char), text) == 0, "what mq_receive has left");
+    check((PLACE(51, struct ifreq)->ifr_flags & IFF_LOOPBACK) != 0, "what ioctl has left");
     check(*PLACE(42, eventfd_t) == 41, "what eventfd_read has left");
     check(CPU_COUNT(PLACE(44, cpu_set_t)) > 0 && PLACE(43, struct timespec)->tv_sec == 0, "what affinity has left");
     check(strcmp(PLACE(45, char), "-c") == 0 && PLACE(45, char)[16] == MARK, "the name of a thread");
