@@ -14,12 +14,12 @@ use std::time::Duration;
 use tutti_tests::machines::Machines;
 use tutti_tests::{Ran, Scratch, peers, program, root};
 
-use crate::harness::run;
+use crate::harness::{run, run_within};
 
 /// Folder in which the packages are unpacked, with that Open MPI; `make foreign-debian` sets it, and the
 /// variables by which programs find their libraries there.
 const FOLDER: &str = "FOREIGN_PACKAGES";
-/// Programs between machines: each message waits for the slices of whatever else works on these cores.
+/// Programs of ten thousand messages: each waits for the slices of whatever else works on these cores.
 const LIMIT: Duration = Duration::from_secs(200);
 /// Places of four ranks.
 const PLACES: [&[&str]; 3] = [&[], &["--virtual-nodes", "2"], &["--netns", "2"]];
@@ -90,7 +90,7 @@ impl Packages {
         if let Some(folders) = &self.libraries {
             launcher.env("LD_LIBRARY_PATH", folders);
         }
-        run(launcher).expect_success()
+        run_within(launcher, LIMIT).expect_success()
     }
 
     #[track_caller]

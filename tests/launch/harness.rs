@@ -75,9 +75,15 @@ pub fn mpiexec(arguments: &[&str]) -> Ran {
 /// Runs a command line with `mpiexec` in it.
 #[track_caller]
 pub fn run(command: &mut Command) -> Ran {
+    run_within(command, LIMIT)
+}
+
+/// The same with another limit.
+#[track_caller]
+pub fn run_within(command: &mut Command, limit: Duration) -> Ran {
     let mark = Mark::new();
     mark.on(command);
-    let ran = tutti_tests::run(command, LIMIT);
+    let ran = tutti_tests::run(command, limit);
     mark.assert_nothing_left();
     ran
 }
