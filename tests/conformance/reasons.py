@@ -76,6 +76,7 @@ REASONS_OF_BINARIES = [
     ("errors/pt2pt/truncmsg2", SIGNATURES),
     ("part/multipart", STATUS_OF_SUCCESS),
     ("part/nonblocking_pready", "it sends nothing of MPI_DATATYPE_NULL, which is no datatype"),
+    ("threads/init/mult_session", "a session without thread_level has MPI_THREAD_SINGLE (11.3.1)"),
     ("topo/dims5", "MPICH's choice among dimensions that are as close"),
 ]
 
