@@ -1,6 +1,6 @@
 //! Programs as Debian has built them for MPICH, on our library: unpacked, not compiled here, with answers
-//! that they check themselves or that are known. `make foreign-debian` runs them, `make foreign-machines` those
-//! between machines.
+//! that they check themselves or that are known. `make foreign-debian` runs them, `make foreign-machines`
+//! those between machines.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

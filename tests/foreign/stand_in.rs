@@ -159,7 +159,7 @@ fn mpich_binary_failure_ends_the_job_with_one_line() {
     }
 }
 
-/// Ours passes no exception on, neither through this interface nor through its own: it says so, and whose it is.
+/// Ours passes no exception on, neither through this interface nor through its own: a line says so.
 #[test]
 fn mpich_binary_exception_of_a_callback_ends_the_job_with_one_line() {
     let scratch = Scratch::new("stand-in-throws");

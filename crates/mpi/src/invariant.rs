@@ -1,5 +1,5 @@
-//! A panic of this library: one line with version, rank and which invariant is broken, or that an exception of
-//! the program has come, then the end of the process (and so of the job).
+//! A panic of this library: one line with version, rank and which invariant is broken, or that an exception
+//! of the program has come, then the end of the process (and so of the job).
 
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicUsize, Ordering};
