@@ -43,7 +43,7 @@ fn job_has_slurms_environment_and_its_steps_have_their_tasks() {
     assert!(rows.starts_with(&expected), "{rows}");
 }
 
-/// What JAX and others read in a step.
+/// Variables that JAX and others read in a step.
 #[test]
 fn step_has_its_nodes_and_name_in_its_environment() {
     let slurm = Slurm::up("slurm-step-nodes", 3, &["--slots", "2"]);

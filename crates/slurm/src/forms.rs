@@ -7,7 +7,6 @@ use rustix::process::Signal;
 use tutti_protocol::array::ARRAY_TASKS_MAX;
 
 use crate::note::Shape;
-use crate::query;
 
 /// Elements of one array, at most, and the largest index; `scontrol show config` shows one more, as Slurm.
 pub const ARRAY_SIZE_MAX: u32 = ARRAY_TASKS_MAX as u32;
@@ -311,7 +310,7 @@ pub fn moment(ms: u64, format: Option<&str>) -> String {
     let pattern = match format {
         None | Some("" | "standard") => "%Y-%m-%dT%H:%M:%S",
         Some("relative") => {
-            let now = jiff::Timestamp::from_second((query::now_ms() / 1000) as i64).unwrap_or(time);
+            let now = jiff::Timestamp::try_from(std::time::SystemTime::now()).unwrap_or(time);
             relative(local.date(), now.to_zoned_datetime(jiff::tz::TimeZone::system()).date())
         }
         Some(other) => other,
