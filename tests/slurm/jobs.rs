@@ -52,11 +52,11 @@ fn step_has_its_nodes_and_name_in_its_environment() {
         "job.sh",
         &format!(
             "#!/bin/sh\nsrun -n 3 -J mesh sh -c '{echo}' | sort -u\nsrun -N 1 -n 1 sh -c '{echo}'\n\
-             srun -w node1 -n 2 sh -c '{echo} $SLURM_GTIDS' | sort -u\n"
+             srun -w node0 -n 2 sh -c '{echo} $SLURM_GTIDS' | sort -u\n"
         ),
     );
     slurm.ok("sbatch --wait -J job -N 2 -n 3 -w node0,node1 -o steps job.sh");
-    assert_eq!(slurm.read("steps"), "node[0-1] 2 2,1 mesh\nnode0 1 1 job\nnode1 1 2 job 0,1\n");
+    assert_eq!(slurm.read("steps"), "node[0-1] 2 2,1 mesh\nnode0 1 1 job\nnode0 1 2 job 0,1\n");
 }
 
 /// Labels as wide as the highest task: DIRAC and others split such lines at the colon.
