@@ -47,6 +47,7 @@ mod native;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
 mod service;
 #[allow(unreachable_pub, reason = "symbols of the library, which C calls")]
+#[allow(unused_unsafe, reason = "a body of the table may be safe")]
 mod shmem {
     include!(concat!(env!("OUT_DIR"), "/shmem_exports.rs"));
 }

@@ -11,7 +11,7 @@ pub mod manual;
 use crate::TableError;
 use crate::ctype::Param;
 use crate::parse::{read_lines, section};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The table.
@@ -21,6 +21,17 @@ pub struct Shmem {
     sets: Vec<(String, Vec<usize>)>,
     /// Families in the order of the file.
     pub families: Vec<Family>,
+    /// Bodies that the table itself writes, by name.
+    pub written: BTreeMap<String, Written>,
+}
+
+/// A body that stands in the table.
+#[derive(Debug)]
+pub struct Written {
+    /// The text behind the function: `TYPE`, `NAME` and `CTX` are put in.
+    pub expression: String,
+    /// The text of its manual page, if the table has it.
+    pub comment: Option<String>,
 }
 
 /// A type that functions are named for.
@@ -55,7 +66,7 @@ pub struct Family {
     pub pattern: String,
     params: Vec<Param>,
     is_variadic: bool,
-    /// The function in `crates/shmem/src/api`.
+    /// The function in `crates/shmem/src/api`, or the body of the table.
     pub body: String,
 }
 
@@ -92,7 +103,7 @@ impl Shmem {
             }
             table.take(&chapter, line)?;
             let Some(family) = table.families.last() else { return Ok(()) };
-            if line.contains('(') {
+            if line.contains('(') && !line.starts_with("body ") {
                 for function in table.functions_of(family) {
                     if !seen.insert(function.name.clone()) {
                         return Err(format!("`{}` is here twice", function.name));
@@ -101,7 +112,15 @@ impl Shmem {
             }
             Ok(())
         })?;
-        Ok(table)
+        let unused = table.written.keys().find(|body| table.families.iter().all(|row| row.body != **body));
+        match unused {
+            Some(body) => Err(TableError {
+                file: dir.join(Self::FILE),
+                line: 0,
+                what: format!("no row has the body `{body}`"),
+            }),
+            None => Ok(table),
+        }
     }
 
     fn take(&mut self, chapter: &str, line: &str) -> Result<(), String> {
@@ -123,6 +142,18 @@ impl Shmem {
                     }
                 }
                 self.sets.push((name, members));
+            }
+            "body" => {
+                let name = word()?.to_owned();
+                let rest = words.collect::<Vec<_>>().join(" ");
+                let (expression, comment) = match rest.split_once(" | ") {
+                    Some((expression, comment)) => (expression, Some(comment.to_owned())),
+                    None => (&*rest, None),
+                };
+                let written = Written { expression: expression.to_owned(), comment };
+                if self.written.insert(name.clone(), written).is_some() {
+                    return Err(format!("the body `{name}` is here twice"));
+                }
             }
             set => {
                 let types = if set == "-" { None } else { Some(self.set(set)?) };
@@ -254,10 +285,6 @@ impl Family {
     /// Whether a value of the type is given or taken, not by address.
     fn has_value(&self) -> bool {
         self.params.iter().chain([&self.returns]).any(|p| p.base == "TYPE" && p.stars == 0)
-    }
-
-    fn has_void_pointers(&self) -> bool {
-        self.params.iter().any(|p| p.base == "void")
     }
 }
 

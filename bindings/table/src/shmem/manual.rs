@@ -1,5 +1,5 @@
 //! Writes the manual pages of OpenSHMEM: one for each body, with the prototypes of all families that it
-//! serves. What it does is the comment above the body in `crates/shmem/src/api`.
+//! serves. What it does is the comment above the body in `crates/shmem/src/api`, or behind that of the table.
 
 use super::{Family, Shmem};
 use crate::manual::escaped;
@@ -59,7 +59,8 @@ pub fn pages(table: &Shmem, comments: &Comments, version: &str) -> Vec<(String, 
         let others = families.iter().map(|family| family.generic_name()).filter(|other| *other != name);
         let mut others: Vec<String> = others.collect();
         others.dedup();
-        let comment = comments.0.get(body).map_or("", String::as_str);
+        let written = table.written.get(body).and_then(|written| written.comment.as_ref());
+        let comment = written.or_else(|| comments.0.get(body)).map_or("", String::as_str);
         pages.push((format!("{name}.3"), page(table, &name, &families, comment, version)));
         pages.extend(others.into_iter().map(|other| (format!("{other}.3"), format!(".so man3/{name}.3\n"))));
     }
@@ -111,4 +112,23 @@ fn page(table: &Shmem, name: &str, families: &[&Family], comment: &str, version:
     page += &format!(".fi\n.SH DESCRIPTION\n{}\n{notes}", escaped(comment));
     page += ".SH SEE ALSO\noshrun(1), oshcc(1), OpenSHMEM 1.5\n";
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shmem_man_pages_all_have_a_description() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let table = Shmem::load(&root.join("bindings/shmem")).unwrap();
+        let comments = Comments::load(&root.join("crates/shmem/src/api")).unwrap();
+        for (file, page) in pages(&table, &comments, "1") {
+            let described = page.split(".SH DESCRIPTION\n").nth(1).and_then(|rest| rest.lines().next());
+            assert!(
+                page.starts_with(".so ") || described.is_some_and(|line| line.len() > 10),
+                "{file}: {page}"
+            );
+        }
+    }
 }

@@ -33,27 +33,32 @@ pub(crate) fn change<T, R>(
 }
 
 /// How elements change by a value: by an instruction on this node, by a record on another.
-#[derive(Clone, Copy)]
-struct Operator<T> {
+#[derive(Clone, Copy, Debug)]
+pub struct Operator<T> {
     here: unsafe fn(*mut T, T) -> T,
     there: Update,
 }
 
 impl<T: Swapped> Operator<T> {
-    const SWAP: Self = Operator { here: T::swap, there: update::SET };
+    /// Writes the value.
+    pub const SWAP: Self = Operator { here: T::swap, there: update::SET };
 }
 
 impl<T: Integer> Operator<T> {
-    const ADD: Self = Operator { here: T::add, there: update::ADD };
-    const AND: Self = Operator { here: T::and, there: update::AND };
-    const OR: Self = Operator { here: T::or, there: update::OR };
-    const XOR: Self = Operator { here: T::xor, there: update::XOR };
+    /// Adds the value.
+    pub const ADD: Self = Operator { here: T::add, there: update::ADD };
+    /// A bitwise AND.
+    pub const AND: Self = Operator { here: T::and, there: update::AND };
+    /// A bitwise OR.
+    pub const OR: Self = Operator { here: T::or, there: update::OR };
+    /// A bitwise XOR.
+    pub const XOR: Self = Operator { here: T::xor, there: update::XOR };
 }
 
 impl<T: Swapped> Operator<T> {
     /// Changes a value of a PE.
     #[inline(always)]
-    fn apply(self, function: &str, ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
+    pub fn apply(self, function: &str, ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
         // SAFETY: the address is inside the memory of the PE and aligned.
         let here = |at| unsafe {
             (self.here)(at, value);
@@ -65,7 +70,7 @@ impl<T: Swapped> Operator<T> {
 
     /// The same; returns what was there.
     #[inline(always)]
-    fn fetch(self, function: &str, ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
+    pub fn fetch(self, function: &str, ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
         // SAFETY: the address is inside the memory of the PE and aligned.
         let here = |at| unsafe { (self.here)(at, value) };
         change(function, ctx, dest, pe, here, |far| far.change(function, T::ELEMENT, self.there, value, true))
@@ -76,7 +81,7 @@ impl<T: Swapped> Operator<T> {
     /// # Safety
     /// `fetch` is valid for writing until then.
     #[inline(always)]
-    unsafe fn fetch_nbi(
+    pub unsafe fn fetch_nbi(
         self,
         function: &str,
         ctx: shmem_ctx_t,
@@ -145,72 +150,6 @@ pub unsafe fn atomic_compare_swap<T: Integer>(
     )
 }
 
-/// Writes a value of a PE; returns what was there.
-#[inline]
-pub unsafe fn atomic_swap<T: Swapped>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    Operator::SWAP.fetch("atomic_swap", ctx, dest, value, pe)
-}
-
-/// Adds 1 to a value of a PE; returns what was there.
-#[inline]
-pub unsafe fn atomic_fetch_inc<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, pe: c_int) -> T {
-    Operator::ADD.fetch("atomic_fetch_inc", ctx, dest, T::ONE, pe)
-}
-
-/// Adds 1 to a value of a PE.
-#[inline]
-pub unsafe fn atomic_inc<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, pe: c_int) {
-    Operator::ADD.apply("atomic_inc", ctx, dest, T::ONE, pe);
-}
-
-/// Adds to a value of a PE; returns what was there.
-#[inline]
-pub unsafe fn atomic_fetch_add<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    Operator::ADD.fetch("atomic_fetch_add", ctx, dest, value, pe)
-}
-
-/// Adds to a value of a PE.
-#[inline]
-pub unsafe fn atomic_add<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
-    Operator::ADD.apply("atomic_add", ctx, dest, value, pe);
-}
-
-/// Changes a value of a PE by a bitwise AND; returns what was there.
-#[inline]
-pub unsafe fn atomic_fetch_and<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    Operator::AND.fetch("atomic_fetch_and", ctx, dest, value, pe)
-}
-
-/// Changes a value of a PE by a bitwise AND.
-#[inline]
-pub unsafe fn atomic_and<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
-    Operator::AND.apply("atomic_and", ctx, dest, value, pe);
-}
-
-/// Changes a value of a PE by a bitwise OR; returns what was there.
-#[inline]
-pub unsafe fn atomic_fetch_or<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    Operator::OR.fetch("atomic_fetch_or", ctx, dest, value, pe)
-}
-
-/// Changes a value of a PE by a bitwise OR.
-#[inline]
-pub unsafe fn atomic_or<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
-    Operator::OR.apply("atomic_or", ctx, dest, value, pe);
-}
-
-/// Changes a value of a PE by a bitwise XOR; returns what was there.
-#[inline]
-pub unsafe fn atomic_fetch_xor<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) -> T {
-    Operator::XOR.fetch("atomic_fetch_xor", ctx, dest, value, pe)
-}
-
-/// Changes a value of a PE by a bitwise XOR.
-#[inline]
-pub unsafe fn atomic_xor<T: Integer>(ctx: shmem_ctx_t, dest: *mut T, value: T, pe: c_int) {
-    Operator::XOR.apply("atomic_xor", ctx, dest, value, pe);
-}
-
 /// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
 #[inline]
 pub unsafe fn atomic_fetch_nbi<T: Swapped>(ctx: shmem_ctx_t, fetch: *mut T, source: *const T, pe: c_int) {
@@ -246,76 +185,4 @@ pub unsafe fn atomic_compare_swap_nbi<T: Integer>(
         |at| unsafe { fetch.write(T::compare_swap(at, cond, value)) },
         |far| unsafe { far.compare_swap_nbi("atomic_compare_swap_nbi", cond, value, fetch) },
     );
-}
-
-/// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
-#[inline]
-pub unsafe fn atomic_swap_nbi<T: Swapped>(
-    ctx: shmem_ctx_t,
-    fetch: *mut T,
-    dest: *mut T,
-    value: T,
-    pe: c_int,
-) {
-    // SAFETY: our caller's.
-    unsafe { Operator::SWAP.fetch_nbi("atomic_swap_nbi", ctx, fetch, dest, value, pe) };
-}
-
-/// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
-#[inline]
-pub unsafe fn atomic_fetch_inc_nbi<T: Integer>(ctx: shmem_ctx_t, fetch: *mut T, dest: *mut T, pe: c_int) {
-    // SAFETY: our caller's.
-    unsafe { atomic_fetch_add_nbi(ctx, fetch, dest, T::ONE, pe) };
-}
-
-/// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
-#[inline]
-pub unsafe fn atomic_fetch_add_nbi<T: Integer>(
-    ctx: shmem_ctx_t,
-    fetch: *mut T,
-    dest: *mut T,
-    value: T,
-    pe: c_int,
-) {
-    // SAFETY: our caller's.
-    unsafe { Operator::ADD.fetch_nbi("atomic_fetch_add_nbi", ctx, fetch, dest, value, pe) };
-}
-
-/// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
-#[inline]
-pub unsafe fn atomic_fetch_and_nbi<T: Integer>(
-    ctx: shmem_ctx_t,
-    fetch: *mut T,
-    dest: *mut T,
-    value: T,
-    pe: c_int,
-) {
-    // SAFETY: our caller's.
-    unsafe { Operator::AND.fetch_nbi("atomic_fetch_and_nbi", ctx, fetch, dest, value, pe) };
-}
-
-/// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
-#[inline]
-pub unsafe fn atomic_fetch_or_nbi<T: Integer>(
-    ctx: shmem_ctx_t,
-    fetch: *mut T,
-    dest: *mut T,
-    value: T,
-    pe: c_int,
-) {
-    // SAFETY: our caller's.
-    unsafe { Operator::OR.fetch_nbi("atomic_fetch_or_nbi", ctx, fetch, dest, value, pe) };
-}
-
-/// The same; what was found is in `fetch` at the next `shmem_quiet` at the latest.
-#[inline]
-pub unsafe fn atomic_fetch_xor_nbi<T: Integer>(
-    ctx: shmem_ctx_t,
-    fetch: *mut T,
-    dest: *mut T,
-    value: T,
-    pe: c_int,
-) {
-    // SAFETY: our caller's.
-    unsafe { Operator::XOR.fetch_nbi("atomic_fetch_xor_nbi", ctx, fetch, dest, value, pe) };
 }

@@ -1,17 +1,16 @@
-//! The bodies of the OpenSHMEM functions: one for each family of `bindings/shmem/functions.txt`, generic over
-//! the type of its elements. `bindings/libtutti` exports them under all their names.
+//! The bodies of the OpenSHMEM functions, generic over the type of their elements. `bindings/libtutti`
+//! exports them under all their names: a family of `bindings/shmem/functions.txt` names its body, or has an
+//! expression of what stands here.
 //!
-//! The comment above a body is the text of its manual page.
+//! The comment above a body is the text of its manual page, if the table has none.
 
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
 // Work arrays and names are those of the standard.
 #![allow(non_snake_case)]
 
-mod active_sets;
 mod atomics;
 mod collectives;
 mod contexts;
-mod locks;
 mod memory;
 mod ordering;
 mod rma;
@@ -20,11 +19,9 @@ mod signals;
 mod synchronization;
 mod teams;
 
-pub use active_sets::*;
 pub use atomics::*;
 pub use collectives::*;
 pub use contexts::*;
-pub use locks::*;
 pub use memory::*;
 pub use ordering::*;
 pub use rma::*;

@@ -81,12 +81,16 @@ pub unsafe fn g<T: Element>(ctx: shmem_ctx_t, source: *const T, pe: c_int) -> T 
 }
 
 /// Blocks of elements with distances between their beginnings, here and there.
-#[derive(Clone, Copy)]
-struct Blocks {
-    dest: isize,
-    source: isize,
-    elements: usize,
-    blocks: usize,
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks {
+    /// From one block's beginning to the next one's where they go to.
+    pub dest: isize,
+    /// The same where they come from.
+    pub source: isize,
+    /// Elements of a block.
+    pub elements: usize,
+    /// How many there are.
+    pub blocks: usize,
 }
 
 impl Blocks {
@@ -106,7 +110,8 @@ impl Blocks {
     }
 }
 
-unsafe fn strided_put<T: Element>(
+/// Copies blocks to a PE.
+pub unsafe fn strided_put<T: Element>(
     function: &'static str,
     ctx: shmem_ctx_t,
     dest: *mut T,
@@ -150,7 +155,8 @@ unsafe fn strided_put<T: Element>(
     memory::notify(pe);
 }
 
-unsafe fn strided_get<T: Element>(
+/// Copies blocks from a PE.
+pub unsafe fn strided_get<T: Element>(
     function: &'static str,
     ctx: shmem_ctx_t,
     dest: *mut T,
@@ -192,66 +198,4 @@ unsafe fn strided_get<T: Element>(
             }
         }
     }
-}
-
-/// Copies elements to a PE: every `sst`-th from here to every `dst`-th place there.
-pub unsafe fn iput<T: Element>(
-    ctx: shmem_ctx_t,
-    dest: *mut T,
-    source: *const T,
-    dst: isize,
-    sst: isize,
-    nelems: usize,
-    pe: c_int,
-) {
-    let blocks = Blocks { dest: dst, source: sst, elements: 1, blocks: nelems };
-    // SAFETY: as the user's.
-    unsafe { strided_put("iput", ctx, dest, source, blocks, pe) }
-}
-
-/// Copies elements from a PE: every `sst`-th there to every `dst`-th place here.
-pub unsafe fn iget<T: Element>(
-    ctx: shmem_ctx_t,
-    dest: *mut T,
-    source: *const T,
-    dst: isize,
-    sst: isize,
-    nelems: usize,
-    pe: c_int,
-) {
-    let blocks = Blocks { dest: dst, source: sst, elements: 1, blocks: nelems };
-    // SAFETY: as the user's.
-    unsafe { strided_get("iget", ctx, dest, source, blocks, pe) }
-}
-
-/// Copies blocks of `bsize` elements to a PE, with distances between their beginnings.
-pub unsafe fn ibput<T: Element>(
-    ctx: shmem_ctx_t,
-    dest: *mut T,
-    source: *const T,
-    dst: isize,
-    sst: isize,
-    bsize: usize,
-    nblocks: usize,
-    pe: c_int,
-) {
-    let blocks = Blocks { dest: dst, source: sst, elements: bsize, blocks: nblocks };
-    // SAFETY: as the user's.
-    unsafe { strided_put("ibput", ctx, dest, source, blocks, pe) }
-}
-
-/// Copies blocks of `bsize` elements from a PE, with distances between their beginnings.
-pub unsafe fn ibget<T: Element>(
-    ctx: shmem_ctx_t,
-    dest: *mut T,
-    source: *const T,
-    dst: isize,
-    sst: isize,
-    bsize: usize,
-    nblocks: usize,
-    pe: c_int,
-) {
-    let blocks = Blocks { dest: dst, source: sst, elements: bsize, blocks: nblocks };
-    // SAFETY: as the user's.
-    unsafe { strided_get("ibget", ctx, dest, source, blocks, pe) }
 }

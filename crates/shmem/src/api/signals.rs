@@ -43,7 +43,7 @@ pub unsafe fn put_signal<T: Element>(
 }
 
 /// Sets a signal word of a PE of the world, or adds to it.
-unsafe fn change_signal(function: &str, sig_addr: *mut u64, signal: u64, adds: bool, pe: c_int) {
+pub unsafe fn change_signal(function: &str, sig_addr: *mut u64, signal: u64, adds: bool, pe: c_int) {
     match memory::element(function, "sig_addr", sig_addr.cast(), size_of::<u64>(), pe) {
         Ok(at) => {
             // SAFETY: the word is inside the memory of the PE and aligned.
@@ -63,21 +63,6 @@ unsafe fn change_signal(function: &str, sig_addr: *mut u64, signal: u64, adds: b
     }
 }
 
-/// The same; `source` may be changed after the next `shmem_quiet`.
-pub unsafe fn put_signal_nbi<T: Element>(
-    ctx: shmem_ctx_t,
-    dest: *mut T,
-    source: *const T,
-    nelems: usize,
-    sig_addr: *mut u64,
-    signal: u64,
-    sig_op: c_int,
-    pe: c_int,
-) {
-    // SAFETY: as the user's.
-    unsafe { put_signal(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe) }
-}
-
 fn own_word(function: &str, sig_addr: *const u64) -> *mut u64 {
     memory::own(function, "sig_addr", sig_addr.cast(), size_of::<u64>());
     sig_addr.cast_mut()
@@ -88,18 +73,6 @@ pub unsafe fn signal_fetch(sig_addr: *const u64) -> u64 {
     let word = own_word("signal_fetch", sig_addr);
     // SAFETY: just checked.
     unsafe { u64::fetch(word) }
-}
-
-/// Sets a signal word of a PE.
-pub unsafe fn signal_set(ctx: shmem_ctx_t, sig_addr: *mut u64, signal: u64, pe: c_int) {
-    // SAFETY: as the user's.
-    unsafe { change_signal("signal_set", sig_addr, signal, false, world_pe("signal_set", ctx, pe)) };
-}
-
-/// Adds to a signal word of a PE.
-pub unsafe fn signal_add(ctx: shmem_ctx_t, sig_addr: *mut u64, signal: u64, pe: c_int) {
-    // SAFETY: as the user's.
-    unsafe { change_signal("signal_add", sig_addr, signal, true, world_pe("signal_add", ctx, pe)) };
 }
 
 /// Waits until a signal word of this PE compares as wanted; returns its value.

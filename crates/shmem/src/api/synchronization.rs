@@ -1,6 +1,6 @@
 //! Waiting for words of this PE, and looking at them.
 
-use core::ffi::{c_int, c_long};
+use core::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::comparison::Comparison;
@@ -9,8 +9,6 @@ use crate::memory;
 
 /// Values that words are compared with: one for all, or one for each.
 pub trait Values<T>: Copy {
-    /// Form of the name of a function that takes such values.
-    const FORM: usize;
     /// The value for a word.
     ///
     /// # Safety
@@ -19,7 +17,6 @@ pub trait Values<T>: Copy {
 }
 
 impl<T: Awaited> Values<T> for T {
-    const FORM: usize = 0;
     #[inline(always)]
     unsafe fn at(self, _: usize) -> T {
         self
@@ -27,7 +24,6 @@ impl<T: Awaited> Values<T> for T {
 }
 
 impl<T: Awaited> Values<T> for *mut T {
-    const FORM: usize = 1;
     #[inline(always)]
     unsafe fn at(self, index: usize) -> T {
         // SAFETY: our contract.
@@ -39,7 +35,8 @@ impl<T: Awaited> Values<T> for *mut T {
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// Words that a call looks at.
-struct Words<T, V> {
+#[derive(Debug)]
+pub struct Words<T, V> {
     words: *const T,
     count: usize,
     /// Where it is not 0, the word does not count.
@@ -49,19 +46,18 @@ struct Words<T, V> {
 }
 
 impl<T: Awaited, V: Values<T>> Words<T, V> {
-    /// `names`: of the function with one value, and with one for each word.
+    /// The words of a call of a function.
     ///
     /// # Safety
     /// So many words, and as many flags and values where they are given.
-    unsafe fn new(
-        names: [&str; 2],
+    pub unsafe fn new(
+        function: &str,
         words: *const T,
         count: usize,
         status: *const c_int,
         cmp: c_int,
         values: V,
     ) -> Self {
-        let function = names[V::FORM];
         let me = memory::pes(function).me as c_int;
         if count > 0 {
             let bytes = bytes_of::<T>(count);
@@ -110,11 +106,13 @@ impl<T: Awaited, V: Values<T>> Words<T, V> {
         found
     }
 
-    fn test_all(&self) -> bool {
+    /// Whether all that count compare as wanted.
+    pub fn test_all(&self) -> bool {
         self.all() || memory::look_again(|| self.all())
     }
 
-    fn test_any(&self) -> usize {
+    /// The index of one that compares as wanted, or `SIZE_MAX`.
+    pub fn test_any(&self) -> usize {
         let mut found = self.any();
         if found.is_none() {
             memory::look_again(|| {
@@ -125,9 +123,11 @@ impl<T: Awaited, V: Values<T>> Words<T, V> {
         found.unwrap_or(usize::MAX)
     }
 
+    /// Writes the indices of those that compare as wanted; returns how many.
+    ///
     /// # Safety
-    /// As for [`Words::some`].
-    unsafe fn test_some(&self, indices: *mut usize) -> usize {
+    /// There is room for all indices.
+    pub unsafe fn test_some(&self, indices: *mut usize) -> usize {
         // SAFETY: our contract.
         let some = || unsafe { self.some(indices) };
         let mut found = some();
@@ -140,13 +140,15 @@ impl<T: Awaited, V: Values<T>> Words<T, V> {
         found
     }
 
-    fn wait_all(&self) {
+    /// Waits until all that count compare as wanted.
+    pub fn wait_all(&self) {
         for index in self.counting() {
             memory::wait_until(|| self.holds(index));
         }
     }
 
-    fn wait_any(&self) -> usize {
+    /// Waits until one of those that count compares as wanted; its index, or `SIZE_MAX` if none counts.
+    pub fn wait_any(&self) -> usize {
         if self.counting().next().is_none() {
             return usize::MAX;
         }
@@ -158,9 +160,11 @@ impl<T: Awaited, V: Values<T>> Words<T, V> {
         found.unwrap_or(usize::MAX)
     }
 
+    /// The same, as soon as there is one; 0 if none counts.
+    ///
     /// # Safety
-    /// As for [`Words::some`].
-    unsafe fn wait_some(&self, indices: *mut usize) -> usize {
+    /// There is room for all indices.
+    pub unsafe fn wait_some(&self, indices: *mut usize) -> usize {
         if self.counting().next().is_none() {
             return 0;
         }
@@ -193,101 +197,4 @@ pub unsafe fn test<T: Awaited>(ivar: *mut T, cmp: c_int, cmp_value: T) -> c_int 
     // SAFETY: just checked.
     let holds = || comparison.holds(unsafe { T::load(ivar) }, cmp_value);
     c_int::from(holds() || memory::look_again(holds))
-}
-
-/// Waits until a word of this PE is another than `cmp_value`.
-pub unsafe fn wait<T: Awaited>(ivar: *mut T, cmp_value: T) {
-    // SAFETY: as the user's.
-    unsafe { wait_until(ivar, 2, cmp_value) }
-}
-
-/// The same for a `long`.
-pub unsafe fn wait_long(ivar: *mut c_long, cmp_value: c_long) {
-    // SAFETY: as the user's.
-    unsafe { wait_until(ivar, 2, cmp_value) }
-}
-
-/// Waits until all words that count compare as wanted. A word counts if `status` is null or 0 at its place.
-/// With `_vector` in the name each is compared with a value of its own.
-pub unsafe fn wait_until_all<T: Awaited>(
-    ivars: *mut T,
-    nelems: usize,
-    status: *const c_int,
-    cmp: c_int,
-    cmp_value: impl Values<T>,
-) {
-    let names = ["wait_until_all", "wait_until_all_vector"];
-    // SAFETY: the user gives so many words, flags and values.
-    unsafe { Words::new(names, ivars, nelems, status, cmp, cmp_value).wait_all() }
-}
-
-/// Waits until one of the words that count compares as wanted; its index, or `SIZE_MAX` if none counts. With
-/// `_vector` in the name each is compared with a value of its own.
-pub unsafe fn wait_until_any<T: Awaited>(
-    ivars: *mut T,
-    nelems: usize,
-    status: *const c_int,
-    cmp: c_int,
-    cmp_value: impl Values<T>,
-) -> usize {
-    let names = ["wait_until_any", "wait_until_any_vector"];
-    // SAFETY: the user gives so many words, flags and values.
-    unsafe { Words::new(names, ivars, nelems, status, cmp, cmp_value).wait_any() }
-}
-
-/// Waits until words that count compare as wanted; writes their indices, returns how many. With `_vector` in
-/// the name each is compared with a value of its own.
-pub unsafe fn wait_until_some<T: Awaited>(
-    ivars: *mut T,
-    nelems: usize,
-    indices: *mut usize,
-    status: *const c_int,
-    cmp: c_int,
-    cmp_value: impl Values<T>,
-) -> usize {
-    let names = ["wait_until_some", "wait_until_some_vector"];
-    // SAFETY: the user gives so many words, flags and values, and room for the indices.
-    unsafe { Words::new(names, ivars, nelems, status, cmp, cmp_value).wait_some(indices) }
-}
-
-/// Whether all words that count compare as wanted, with `_vector` in the name each with a value of its own.
-pub unsafe fn test_all<T: Awaited>(
-    ivars: *mut T,
-    nelems: usize,
-    status: *const c_int,
-    cmp: c_int,
-    cmp_value: impl Values<T>,
-) -> c_int {
-    let names = ["test_all", "test_all_vector"];
-    // SAFETY: the user gives so many words, flags and values.
-    unsafe { c_int::from(Words::new(names, ivars, nelems, status, cmp, cmp_value).test_all()) }
-}
-
-/// The index of a word that compares as wanted, with `_vector` in the name with a value of its own, or
-/// `SIZE_MAX`.
-pub unsafe fn test_any<T: Awaited>(
-    ivars: *mut T,
-    nelems: usize,
-    status: *const c_int,
-    cmp: c_int,
-    cmp_value: impl Values<T>,
-) -> usize {
-    let names = ["test_any", "test_any_vector"];
-    // SAFETY: the user gives so many words, flags and values.
-    unsafe { Words::new(names, ivars, nelems, status, cmp, cmp_value).test_any() }
-}
-
-/// Writes the indices of words that compare as wanted; returns how many. With `_vector` in the name each is
-/// compared with a value of its own.
-pub unsafe fn test_some<T: Awaited>(
-    ivars: *mut T,
-    nelems: usize,
-    indices: *mut usize,
-    status: *const c_int,
-    cmp: c_int,
-    cmp_value: impl Values<T>,
-) -> usize {
-    let names = ["test_some", "test_some_vector"];
-    // SAFETY: the user gives so many words, flags and values, and room for the indices.
-    unsafe { Words::new(names, ivars, nelems, status, cmp, cmp_value).test_some(indices) }
 }
