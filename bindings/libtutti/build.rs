@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use tutti_table::shmem::{self, Shmem};
-use tutti_table::{Table, entries, exports};
+use tutti_table::{Table, entries, exports, native};
 
 fn main() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -31,6 +31,13 @@ fn main() {
     let out = out.with_file_name("shmem_exports.rs");
     std::fs::write(&out, shmem::exports::generate(&table))
         .unwrap_or_else(|e| panic!("{}: {e}", out.display()));
+
+    let native_dir = here.join("../native");
+    println!("cargo::rerun-if-changed={}", native_dir.display());
+    for (module, text) in native::generate(&native_dir).unwrap_or_else(|e| panic!("{e}")) {
+        let out = out.with_file_name(format!("{module}_exports.rs"));
+        std::fs::write(&out, text).unwrap_or_else(|e| panic!("{}: {e}", out.display()));
+    }
 
     // Threads and handlers of the library outlive a dlclose, hence nodelete. Its table of entries leads to
     // its own functions, whatever library in front has others of the same names; nothing else here names

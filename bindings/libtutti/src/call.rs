@@ -1,4 +1,5 @@
 //! The symbols of remote invocation; `bindings/native/tutti_call.h` declares them.
+//! Bodies of one expression stand in `bindings/native/bodies.txt`.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -7,6 +8,8 @@ use tutti_call::failure::fail;
 use tutti_call::function::{Descriptor, Reply};
 use tutti_call::process::{self, Answer, Progress, Sums};
 use tutti_call::status::{INVALID, OK};
+
+include!(concat!(env!("OUT_DIR"), "/call_exports.rs"));
 
 fn status(result: Result<(), c_int>) -> c_int {
     result.err().unwrap_or(OK)
@@ -31,30 +34,6 @@ pub(crate) unsafe fn slice<'a>(data: *const c_void, bytes: usize) -> Option<&'a 
 
 /// See `tutti_call.h`.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn tutti_call_init(probe: *const Descriptor) -> c_int {
-    status(process::init(probe))
-}
-
-/// See `tutti_call.h`.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn tutti_call_quit() -> c_int {
-    status(process::quit())
-}
-
-/// See `tutti_call.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_call_rank() -> c_int {
-    number(process::place().map(|(me, _)| me))
-}
-
-/// See `tutti_call.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_call_ranks() -> c_int {
-    number(process::place().map(|(_, ranks)| ranks))
-}
-
-/// See `tutti_call.h`.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn tutti_call_send(
     rank: c_int,
     function: *const Descriptor,
@@ -69,14 +48,6 @@ pub unsafe extern "C" fn tutti_call_send(
         let Some(arguments) = slice(arguments, bytes) else { return INVALID };
         status(process::send(rank, function, flags, arguments, result_bytes, NonNull::new(answer)))
     }
-}
-
-/// See `tutti_call.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_call_redirect(answer: *mut Answer, to: *mut Answer) -> c_int {
-    let Some(answer) = NonNull::new(answer) else { return INVALID };
-    // SAFETY: as the user's.
-    status(unsafe { process::redirect(answer, NonNull::new(to)) })
 }
 
 /// See `tutti_call.h`.
@@ -102,24 +73,6 @@ pub extern "C" fn tutti_call_progress(wait: c_int) -> c_int {
         _ => return INVALID,
     };
     number(process::progress(how))
-}
-
-/// See `tutti_call.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_call_open_calls() -> i64 {
-    process::under_way().map_or_else(i64::from, |(open, _)| open as i64)
-}
-
-/// See `tutti_call.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_call_backlog_bytes() -> i64 {
-    process::under_way().map_or_else(i64::from, |(_, bytes)| bytes as i64)
-}
-
-/// See `tutti_call.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_call_arrive() -> c_int {
-    status(process::arrive())
 }
 
 /// See `tutti_call.h`.

@@ -1,7 +1,7 @@
 //! The symbols of the native interface; `bindings/native/tutti.h` declares them.
+//! Bodies of one expression stand in `bindings/native/bodies.txt`.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-
 use core::ptr::NonNull;
 
 use tutti_dse::stamps;
@@ -16,93 +16,7 @@ use tutti_native::status::{INVALID, OK};
 use tutti_native::termination::{self, Function};
 use tutti_native::{board, origin, phases, published, wait};
 
-/// See `tutti_board.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_board_open() -> *const c_void {
-    board::open().cast()
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_wait_until(
-    flag: *const i64,
-    comparison: c_int,
-    value: i64,
-    partner: i64,
-) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { wait::wait_until(flag, comparison, value, partner) }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_try_wait_until(
-    flag: *const i64,
-    comparison: c_int,
-    value: i64,
-    partner: i64,
-) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { wait::try_wait_until(flag, comparison, value, partner) }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_progress(steps: u64, patience: u64) -> c_int {
-    wait::progress(steps, patience)
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_on_termination(function: Option<Function>, context: *mut c_void) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { termination::on_termination(function, context) }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_parallel_begin() {
-    phases::begin();
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_alloc(bytes: usize) -> *mut c_void {
-    region::alloc(bytes)
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_parallel_end() {
-    phases::end();
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_parallel_barrier_init(barrier: *mut TeamBarrier, mask: u64) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { phases::barrier_init(barrier, mask) }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_parallel_barrier_wait(barrier: *mut TeamBarrier, member: c_int) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { phases::barrier_wait(barrier, member) }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_parallel_barrier_inside(barrier: *const TeamBarrier) -> u64 {
-    // SAFETY: as the user's.
-    unsafe { phases::barrier_inside(barrier) }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_free(memory: *mut c_void) -> c_int {
-    region::free(memory)
-}
+include!(concat!(env!("OUT_DIR"), "/native_exports.rs"));
 
 /// Stores a handle that was made.
 ///
@@ -127,51 +41,6 @@ unsafe fn give(made: impl FnOnce() -> Result<Handle, c_int>, to: *mut Handle) ->
 unsafe fn handle<'a>(region: *const Handle) -> Option<&'a Handle> {
     // SAFETY: our contract.
     if region.is_aligned() { unsafe { region.as_ref() } } else { None }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_open(
-    memory: *mut c_void,
-    bytes: usize,
-    rights: c_int,
-    to: *mut Handle,
-) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { give(|| region::open(memory, bytes, rights), to) }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_alias(
-    of: *const Handle,
-    offset: u64,
-    bytes: u64,
-    rights: c_int,
-    to: *mut Handle,
-) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { give(|| region::alias(handle(of).ok_or(INVALID)?, offset, bytes, rights), to) }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_queue_open(bytes: usize, to: *mut Handle) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { give(|| region::open_queue(bytes, Taker::Calls), to) }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_signal_open(
-    bytes: usize,
-    function: Option<Handler>,
-    context: *mut c_void,
-    to: *mut Handle,
-) -> c_int {
-    let Some(function) = function else { return INVALID };
-    // SAFETY: as the user's.
-    unsafe { give(|| signal::open(bytes, function, context), to) }
 }
 
 /// The bytes of a text in C; none: it is null.
@@ -242,39 +111,6 @@ pub unsafe extern "C" fn tutti_open_published(
     }
 }
 
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_published_memory(region: *const Handle) -> *mut c_void {
-    // SAFETY: as the user's.
-    unsafe { handle(region) }.map_or(core::ptr::null_mut(), published::memory)
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_wait_for(
-    region: *const Handle,
-    offset: u64,
-    comparison: c_int,
-    value: i64,
-) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { handle(region) }.map_or(INVALID, |region| published::wait(region, offset, comparison, value))
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_changed(region: *const Handle) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { handle(region) }.map_or(INVALID, published::note_changed)
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_close(region: *const Handle) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { handle(region) }.map_or(INVALID, region::close)
-}
-
 /// Takes an operation's region and its completion apart, then starts it.
 ///
 /// # Safety
@@ -289,20 +125,6 @@ unsafe fn start(
         (Some(region), Some(end)) => operation(region, end),
         _ => INVALID,
     }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_write(
-    region: *const Handle,
-    offset: u64,
-    from: *const c_void,
-    bytes: usize,
-    done: *mut Done,
-) -> c_int {
-    let piece = [Piece { offset, from, bytes }];
-    // SAFETY: as the user's.
-    unsafe { start(region, done, |region, end| operation::write(region, &piece, end)) }
 }
 
 /// See `tutti.h`.
@@ -324,19 +146,6 @@ pub unsafe extern "C" fn tutti_writev(
     };
     // SAFETY: as the user's.
     unsafe { start(region, done, |region, end| operation::write(region, pieces, end)) }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_read(
-    region: *const Handle,
-    offset: u64,
-    into: *mut c_void,
-    bytes: usize,
-    done: *mut Done,
-) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { start_fetching(region, done, |region, end| operation::read(region, offset, into, bytes, end)) }
 }
 
 /// The same for what brings something back: it cannot be posted.
@@ -372,58 +181,6 @@ unsafe fn change(
     unsafe {
         start_fetching(region, done, |region, end| operation::change(region, offset, change, found, end))
     }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_fetch_add(
-    region: *const Handle,
-    offset: u64,
-    value: i64,
-    found: *mut i64,
-    done: *mut Done,
-) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { change(region, offset, Change::Add(value), found, done) }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_swap(
-    region: *const Handle,
-    offset: u64,
-    value: i64,
-    found: *mut i64,
-    done: *mut Done,
-) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { change(region, offset, Change::Swap(value), found, done) }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_compare_swap(
-    region: *const Handle,
-    offset: u64,
-    expected: i64,
-    value: i64,
-    found: *mut i64,
-    done: *mut Done,
-) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { change(region, offset, Change::CompareSwap(expected, value), found, done) }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_put(
-    queue: *const Handle,
-    from: *const c_void,
-    bytes: usize,
-    done: *mut Done,
-) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { start(queue, done, |queue, end| operation::put(queue, from, bytes, end)) }
 }
 
 /// See `tutti.h`.
@@ -474,34 +231,6 @@ pub unsafe extern "C" fn tutti_take(
 
 /// See `tutti.h`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_fence_start(barrier: *mut Barrier) -> c_int {
-    let Some(barrier) = NonNull::new(barrier).filter(|barrier| barrier.is_aligned()) else { return INVALID };
-    // SAFETY: as the user's.
-    unsafe { operation::start_barrier(barrier) }
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_fence_test(barrier: *const Barrier) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { barrier.as_ref() }.map_or(INVALID, |barrier| operation::end_barrier(barrier, false))
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_fence_wait(barrier: *const Barrier) -> c_int {
-    // SAFETY: as the user's.
-    unsafe { barrier.as_ref() }.map_or(INVALID, |barrier| operation::end_barrier(barrier, true))
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_stamps_start(room: usize, inner: c_int) -> c_int {
-    stamps::start(room, inner != 0)
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn tutti_stamps_stop(into: *mut stamps::Stamp, room: usize) -> i64 {
     if room > 0 && (into.is_null() || !into.is_aligned()) {
         return INVALID.into();
@@ -519,12 +248,6 @@ pub unsafe extern "C" fn tutti_stamps_stop(into: *mut stamps::Stamp, room: usize
     }
 }
 
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_stamp(mark: u32) -> c_int {
-    stamps::mark(mark)
-}
-
 /// Gives a result, or says in `errno` what the origin has said.
 fn of_origin<T: From<c_int>>(result: Result<T, origin::Failed>) -> T {
     result.unwrap_or_else(|(status, errno)| {
@@ -532,17 +255,6 @@ fn of_origin<T: From<c_int>>(result: Result<T, origin::Failed>) -> T {
         unsafe { *libc::__errno_location() = errno };
         T::from(status)
     })
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_origin_open(name: *const c_char, flags: c_int, mode: c_int) -> c_int {
-    if name.is_null() {
-        return INVALID;
-    }
-    // SAFETY: as the user's.
-    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
-    of_origin(origin::open(name, flags, mode as u32))
 }
 
 /// See `tutti.h`.
@@ -590,10 +302,4 @@ pub unsafe extern "C" fn tutti_origin_stat(name: *const c_char, status: *mut ori
         OK
     });
     of_origin(found)
-}
-
-/// See `tutti.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_origin_close(file: c_int) -> c_int {
-    of_origin(origin::close(file).map(|()| OK))
 }

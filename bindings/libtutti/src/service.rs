@@ -1,4 +1,5 @@
 //! The symbols of services; `bindings/native/tutti_call.h` declares them.
+//! Bodies of one expression stand in `bindings/native/bodies.txt`.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::collections::BTreeMap;
@@ -14,6 +15,8 @@ use tutti_service::status::{INVALID, OK, TOO_LONG};
 use tutti_shm::published::name;
 
 use crate::call::slice;
+
+include!(concat!(env!("OUT_DIR"), "/service_exports.rs"));
 
 static SERVICES: Handles<Service> = Handles::new();
 static CLIENTS: Handles<Client> = Handles::new();
@@ -154,13 +157,6 @@ pub unsafe extern "C" fn tutti_service_answer(
 
 /// See `tutti_call.h`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tutti_service_user(call: *const Served) -> i64 {
-    // SAFETY: as the user's; a call is there while its function runs.
-    unsafe { call.as_ref() }.map_or(i64::from(INVALID), |call| call.uid.into())
-}
-
-/// See `tutti_call.h`.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn tutti_client_open(name: *const c_char, at_most_ns: i64, into: *mut i64) -> c_int {
     // SAFETY: as the user's.
     let name = unsafe { text(name) };
@@ -233,16 +229,4 @@ pub unsafe extern "C-unwind" fn tutti_client_call(
         }
         Err(status) => status,
     }
-}
-
-/// See `tutti_call.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_client_waiting(client: i64) -> i64 {
-    CLIENTS.with(client, |client| Ok(client.waiting() as i64)).unwrap_or_else(i64::from)
-}
-
-/// See `tutti_call.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn tutti_client_close(client: i64) -> c_int {
-    CLIENTS.remove(client).err().unwrap_or(OK)
 }

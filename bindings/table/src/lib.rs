@@ -27,6 +27,7 @@ pub mod fortran;
 pub mod header;
 pub mod manual;
 pub mod mpich;
+pub mod native;
 pub mod native_manual;
 pub mod nulls;
 pub mod page_manual;

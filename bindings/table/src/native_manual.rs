@@ -71,6 +71,11 @@ fn groups(header: &str) -> Vec<Group> {
     groups
 }
 
+/// The prototypes of all functions of a header, a line each.
+pub fn prototypes(header: &str) -> Vec<String> {
+    groups(header).into_iter().flat_map(|group| group.prototypes).collect()
+}
+
 /// Codes that functions return, with their meanings: the lines behind `#define ..._OK 0`, up to an empty one.
 fn codes(header: &str) -> Vec<(&str, &str)> {
     let lines = header.lines().skip_while(|line| !line.ends_with("_OK 0")).skip(1);
