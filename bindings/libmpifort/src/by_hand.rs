@@ -2,6 +2,7 @@
 //! called: then C's is called, too.
 
 use crate::abi::*;
+use crate::arguments;
 use crate::callbacks::{self, Datarep, Grequest, Key};
 use crate::handle::{self, Handle, handle};
 use crate::section::optional;
@@ -18,12 +19,13 @@ macro_rules! call {
     };
 }
 
-/// Functions without `ierror` come in here with it, as all do; the generated caller gives the code.
+/// Functions with the arguments that they need, whose types are those of the table; the generated caller
+/// gives the code.
 macro_rules! functions {
-    ($($(#[$about:meta])* $name:ident($($argument:ident: $class:ty),* $(,)?) $body:block)*) => { $(
-        $(#[$about])*
+    ($($name:ident { $($argument:ident $(: $as:ident)?),* } => $body:block)*) => { $(
         #[inline]
-        pub(crate) unsafe fn $name<const P: bool>($($argument: $class,)*) -> c_int {
+        pub(crate) unsafe fn $name<const P: bool>(given: arguments::$name) -> c_int {
+            let arguments::$name { $($argument $(: $as)?,)* .. } = given;
             // SAFETY: the caller keeps the standard's rules for the arguments.
             unsafe { $body }
         }
@@ -31,58 +33,44 @@ macro_rules! functions {
 }
 
 functions! {
-    Init(_ierror: *mut c_int) { call!(MPI_Init PMPI_Init(null_mut(), null_mut())) }
+    Init {} => { call!(MPI_Init PMPI_Init(null_mut(), null_mut())) }
 
-    Init_thread(required: *const c_int, provided: *mut c_int, _ierror: *mut c_int) {
+    Init_thread { required, provided } => {
         call!(MPI_Init_thread PMPI_Init_thread(null_mut(), null_mut(), *required, provided))
     }
 
-    Info_create_env(info: *mut c_int, _ierror: *mut c_int) {
+    Info_create_env { info } => {
         let mut made: MPI_Info = handle::absent();
         let code = call!(MPI_Info_create_env PMPI_Info_create_env(0, null_mut(), &mut made));
         handle::put(info, made);
         code
     }
 
-    Buffer_detach(address: *mut c_void, size: *mut c_int, _ierror: *mut c_int) {
+    Buffer_detach { buffer_addr: address, size } => {
         detached(address, |place| call!(MPI_Buffer_detach PMPI_Buffer_detach(place, size)))
     }
 
-    Buffer_detach_c(address: *mut c_void, size: *mut MPI_Count, _ierror: *mut c_int) {
+    Buffer_detach_c { buffer_addr: address, size } => {
         detached(address, |place| call!(MPI_Buffer_detach_c PMPI_Buffer_detach_c(place, size)))
     }
 
-    Comm_detach_buffer(comm: *mut c_int, address: *mut c_void, size: *mut c_int, _ierror: *mut c_int) {
+    Comm_detach_buffer { comm, buffer_addr: address, size } => {
         detached(address, |place| call!(MPI_Comm_detach_buffer PMPI_Comm_detach_buffer(handle(*comm), place, size)))
     }
 
-    Comm_detach_buffer_c(comm: *mut c_int, address: *mut c_void, size: *mut MPI_Count, _ierror: *mut c_int) {
+    Comm_detach_buffer_c { comm, buffer_addr: address, size } => {
         detached(address, |place| call!(MPI_Comm_detach_buffer_c PMPI_Comm_detach_buffer_c(handle(*comm), place, size)))
     }
 
-    Session_detach_buffer(session: *mut c_int, address: *mut c_void, size: *mut c_int, _ierror: *mut c_int) {
+    Session_detach_buffer { session, buffer_addr: address, size } => {
         detached(address, |place| call!(MPI_Session_detach_buffer PMPI_Session_detach_buffer(handle(*session), place, size)))
     }
 
-    Session_detach_buffer_c(
-        session: *mut c_int,
-        address: *mut c_void,
-        size: *mut MPI_Count,
-        _ierror: *mut c_int,
-    ) {
+    Session_detach_buffer_c { session, buffer_addr: address, size } => {
         detached(address, |place| call!(MPI_Session_detach_buffer_c PMPI_Session_detach_buffer_c(handle(*session), place, size)))
     }
 
-    Info_get(
-        info: *mut c_int,
-        key: *mut u8,
-        valuelen: *const c_int,
-        value: *mut u8,
-        flag: *mut c_int,
-        _ierror: *mut c_int,
-        length_key: usize,
-        length_value: usize,
-    ) {
+    Info_get { info, key, valuelen, value, flag, length_key, length_value } => {
         let key = Text::new(key, length_key, true);
         let mut room = vec![0_u8; usize::try_from(*valuelen).unwrap_or(0) + 1];
         let mut found = 0;
@@ -96,16 +84,7 @@ functions! {
         code
     }
 
-    Info_get_string(
-        info: *mut c_int,
-        key: *mut u8,
-        buflen: *mut c_int,
-        value: *mut u8,
-        flag: *mut c_int,
-        _ierror: *mut c_int,
-        length_key: usize,
-        length_value: usize,
-    ) {
+    Info_get_string { info, key, buflen, value, flag, length_key, length_value } => {
         // C counts the zero at the end, Fortran does not.
         let key = Text::new(key, length_key, true);
         let mut length = if *buflen > 0 { buflen.read().saturating_add(1) } else { *buflen };
@@ -124,15 +103,7 @@ functions! {
         code
     }
 
-    Session_get_nth_pset(
-        session: *mut c_int,
-        info: *mut c_int,
-        n: *const c_int,
-        pset_len: *mut c_int,
-        pset_name: *mut u8,
-        _ierror: *mut c_int,
-        length_pset_name: usize,
-    ) {
+    Session_get_nth_pset { session, info, n, pset_len, pset_name, length_pset_name } => {
         let mut length = if *pset_len > 0 { pset_len.read().saturating_add(1) } else { *pset_len };
         let mut room = vec![0_u8; usize::try_from(length).unwrap_or(0) + 1];
         let code = call!(MPI_Session_get_nth_pset PMPI_Session_get_nth_pset(
@@ -147,18 +118,12 @@ functions! {
         code
     }
 
-    Attr_put(comm: *mut c_int, keyval: *const c_int, value: *mut c_void, _ierror: *mut c_int) {
+    Attr_put { comm, keyval, attribute_val: value } => {
         let value = *value.cast::<c_int>() as MPI_Aint;
         in_language(INTEGER, || call!(MPI_Attr_put PMPI_Attr_put(handle(*comm), *keyval, value as *mut c_void)))
     }
 
-    Attr_get(
-        comm: *mut c_int,
-        keyval: *const c_int,
-        value: *mut c_void,
-        flag: *mut c_int,
-        _ierror: *mut c_int,
-    ) {
+    Attr_get { comm, keyval, attribute_val: value, flag } => {
         let mut found = Found::default();
         let code = in_language(INTEGER, || {
             call!(MPI_Attr_get PMPI_Attr_get(handle(*comm), *keyval, found.place(), &mut found.flag))
@@ -170,28 +135,22 @@ functions! {
         code
     }
 
-    Comm_set_attr(comm: *mut c_int, keyval: *const c_int, value: *mut c_void, _ierror: *mut c_int) {
+    Comm_set_attr { comm, comm_keyval: keyval, attribute_val: value } => {
         let value = *value.cast::<*mut c_void>();
         in_language(ADDRESS, || call!(MPI_Comm_set_attr PMPI_Comm_set_attr(handle(*comm), *keyval, value)))
     }
 
-    Type_set_attr(datatype: *mut c_int, keyval: *const c_int, value: *mut c_void, _ierror: *mut c_int) {
+    Type_set_attr { datatype, type_keyval: keyval, attribute_val: value } => {
         let value = *value.cast::<*mut c_void>();
         in_language(ADDRESS, || call!(MPI_Type_set_attr PMPI_Type_set_attr(handle(*datatype), *keyval, value)))
     }
 
-    Win_set_attr(win: *mut c_int, keyval: *const c_int, value: *mut c_void, _ierror: *mut c_int) {
+    Win_set_attr { win, win_keyval: keyval, attribute_val: value } => {
         let value = *value.cast::<*mut c_void>();
         in_language(ADDRESS, || call!(MPI_Win_set_attr PMPI_Win_set_attr(handle(*win), *keyval, value)))
     }
 
-    Comm_get_attr(
-        comm: *mut c_int,
-        keyval: *const c_int,
-        value: *mut c_void,
-        flag: *mut c_int,
-        _ierror: *mut c_int,
-    ) {
+    Comm_get_attr { comm, comm_keyval: keyval, attribute_val: value, flag } => {
         let mut found = Found::default();
         let code = in_language(ADDRESS, || {
             call!(MPI_Comm_get_attr PMPI_Comm_get_attr(handle(*comm), *keyval, found.place(), &mut found.flag))
@@ -200,13 +159,7 @@ functions! {
         code
     }
 
-    Type_get_attr(
-        datatype: *mut c_int,
-        keyval: *const c_int,
-        value: *mut c_void,
-        flag: *mut c_int,
-        _ierror: *mut c_int,
-    ) {
+    Type_get_attr { datatype, type_keyval: keyval, attribute_val: value, flag } => {
         let mut found = Found::default();
         let code = in_language(ADDRESS, || {
             let place = found.place();
@@ -216,13 +169,7 @@ functions! {
         code
     }
 
-    Win_get_attr(
-        win: *mut c_int,
-        keyval: *const c_int,
-        value: *mut c_void,
-        flag: *mut c_int,
-        _ierror: *mut c_int,
-    ) {
+    Win_get_attr { win, win_keyval: keyval, attribute_val: value, flag } => {
         let mut found = Found::default();
         let code = in_language(ADDRESS, || {
             call!(MPI_Win_get_attr PMPI_Win_get_attr(handle(*win), *keyval, found.place(), &mut found.flag))
@@ -231,41 +178,40 @@ functions! {
         code
     }
 
-    Keyval_create(copy: usize, delete: usize, keyval: *mut c_int, extra: *mut c_void, _ierror: *mut c_int) {
+    Keyval_create { copy_fn: copy, delete_fn: delete, keyval, extra_state: extra } => {
         let extra = *extra.cast::<c_int>() as MPI_Aint;
         let (copy, delete, state) = key::<MPI_Comm>(copy, delete, extra, true);
         in_language(INTEGER, || call!(MPI_Keyval_create PMPI_Keyval_create(copy, delete, keyval, state)))
     }
 
-    Comm_create_keyval(copy: usize, delete: usize, keyval: *mut c_int, extra: *mut c_void, _ierror: *mut c_int) {
+    Comm_create_keyval {
+        comm_copy_attr_fn: copy, comm_delete_attr_fn: delete, comm_keyval: keyval, extra_state: extra
+    } => {
         let (copy, delete, state) = key::<MPI_Comm>(copy, delete, *extra.cast(), false);
         in_language(ADDRESS, || {
             call!(MPI_Comm_create_keyval PMPI_Comm_create_keyval(copy, delete, keyval, state))
         })
     }
 
-    Type_create_keyval(copy: usize, delete: usize, keyval: *mut c_int, extra: *mut c_void, _ierror: *mut c_int) {
+    Type_create_keyval {
+        type_copy_attr_fn: copy, type_delete_attr_fn: delete, type_keyval: keyval, extra_state: extra
+    } => {
         let (copy, delete, state) = key::<MPI_Datatype>(copy, delete, *extra.cast(), false);
         in_language(ADDRESS, || {
             call!(MPI_Type_create_keyval PMPI_Type_create_keyval(copy, delete, keyval, state))
         })
     }
 
-    Win_create_keyval(copy: usize, delete: usize, keyval: *mut c_int, extra: *mut c_void, _ierror: *mut c_int) {
+    Win_create_keyval {
+        win_copy_attr_fn: copy, win_delete_attr_fn: delete, win_keyval: keyval, extra_state: extra
+    } => {
         let (copy, delete, state) = key::<MPI_Win>(copy, delete, *extra.cast(), false);
         in_language(ADDRESS, || {
             call!(MPI_Win_create_keyval PMPI_Win_create_keyval(copy, delete, keyval, state))
         })
     }
 
-    Grequest_start(
-        query: usize,
-        free: usize,
-        cancel: usize,
-        extra: *mut c_void,
-        request: *mut c_int,
-        _ierror: *mut c_int,
-    ) {
+    Grequest_start { query_fn: query, free_fn: free, cancel_fn: cancel, extra_state: extra, request } => {
         let state = Box::new(Grequest { query, free, cancel, extra_state: extra.cast() });
         let state = Box::into_raw(state);
         let mut made: MPI_Request = handle::absent();
@@ -281,15 +227,10 @@ functions! {
         code
     }
 
-    Register_datarep(
-        name: *mut u8,
-        read: usize,
-        write: usize,
-        extent: usize,
-        extra: *mut c_void,
-        _ierror: *mut c_int,
-        length: usize,
-    ) {
+    Register_datarep {
+        datarep: name, read_conversion_fn: read, write_conversion_fn: write, dtype_file_extent_fn: extent,
+        extra_state: extra, length_datarep: length
+    } => {
         let name = Text::new(name, length, false);
         let (reads, writes) = (callbacks::read as *const () as usize, callbacks::write as *const () as usize);
         let (reads, writes, state) = datarep(read, write, extent, *extra.cast(), reads, writes);
@@ -297,15 +238,10 @@ functions! {
         call!(MPI_Register_datarep PMPI_Register_datarep(name.address(), reads, writes, extent, state))
     }
 
-    Register_datarep_c(
-        name: *mut u8,
-        read: usize,
-        write: usize,
-        extent: usize,
-        extra: *mut c_void,
-        _ierror: *mut c_int,
-        length: usize,
-    ) {
+    Register_datarep_c {
+        datarep: name, read_conversion_fn: read, write_conversion_fn: write, dtype_file_extent_fn: extent,
+        extra_state: extra, length_datarep: length
+    } => {
         let name = Text::new(name, length, false);
         let reads = callbacks::read_large as *const () as usize;
         let writes = callbacks::write_large as *const () as usize;
@@ -314,19 +250,10 @@ functions! {
         call!(MPI_Register_datarep_c PMPI_Register_datarep_c(name.address(), reads, writes, extent, state))
     }
 
-    Comm_spawn(
-        command: *mut u8,
-        argv: *mut u8,
-        maxprocs: *const c_int,
-        info: *mut c_int,
-        root: *const c_int,
-        comm: *mut c_int,
-        intercomm: *mut c_int,
-        codes: *mut c_int,
-        _ierror: *mut c_int,
-        length_command: usize,
-        length_argv: usize,
-    ) {
+    Comm_spawn {
+        command, argv, maxprocs, info, root, comm, intercomm, array_of_errcodes: codes, length_command,
+        length_argv
+    } => {
         let command = Text::new(command, length_command, true);
         let mut arguments = Arguments::new(argv, length_argv, length_argv);
         let mut made: MPI_Comm = handle::absent();
@@ -338,20 +265,11 @@ functions! {
         code
     }
 
-    Comm_spawn_multiple(
-        count: *const c_int,
-        commands: *mut u8,
-        argv: *mut u8,
-        maxprocs: *mut c_int,
-        infos: *mut c_int,
-        root: *const c_int,
-        comm: *mut c_int,
-        intercomm: *mut c_int,
-        codes: *mut c_int,
-        _ierror: *mut c_int,
-        length_commands: usize,
-        length_argv: usize,
-    ) {
+    Comm_spawn_multiple {
+        count, array_of_commands: commands, array_of_argv: argv, array_of_maxprocs: maxprocs,
+        array_of_info: infos, root, comm, intercomm, array_of_errcodes: codes,
+        length_array_of_commands: length_commands, length_array_of_argv: length_argv
+    } => {
         // Significant at the root only; elsewhere the arrays may be anything.
         let mut rank = -1;
         c::PMPI_Comm_rank(handle(*comm), &mut rank);

@@ -23,6 +23,7 @@ pub fn generate(table: &Table, fortran: &Fortran) -> Result<String, String> {
     let bindings = fortran.bindings(table)?;
     let mut out = String::new();
     write_declarations(&mut out, table);
+    write_arguments(&mut out, &bindings);
     for binding in &bindings {
         // Values instead of error codes, or no error code at all: their few names are written by hand, too.
         if binding.is_function() || binding.short() == "Pcontrol" {
@@ -143,6 +144,26 @@ fn raw(binding: &Binding<'_>, sections: bool) -> Vec<(String, String)> {
     list
 }
 
+/// Arguments of the functions that are written by hand, a type for each.
+fn write_arguments(out: &mut String, bindings: &[Binding<'_>]) {
+    out.push_str(
+        "/// Arguments of functions that are written by hand.\npub(crate) mod arguments {\nuse super::*;\n",
+    );
+    for binding in bindings.iter().filter(|binding| binding.is_by_hand) {
+        let field = |(name, class): (String, String)| format!("pub(crate) {name}: {class}");
+        let fields: Vec<String> = raw(binding, false).into_iter().map(field).collect();
+        put(
+            out,
+            format_args!(
+                "#[allow(dead_code, reason = \"all of the table\")]\npub(crate) struct {} {{ {} }}\n",
+                binding.short(),
+                fields.join(", ")
+            ),
+        );
+    }
+    out.push_str("}\n");
+}
+
 fn write_export(out: &mut String, binding: &Binding<'_>, symbol: &str, body: &str, sections: bool) {
     let raw = raw(binding, sections);
     let params: Vec<String> = raw
@@ -178,10 +199,10 @@ fn write_body(out: &mut String, binding: &Binding<'_>, prefix: &str, name: &str,
     let mut text = Body::default();
     if binding.is_by_hand {
         let names: Vec<String> = raw(binding, sections).into_iter().map(|(name, _)| name).collect();
-        let profiling = prefix == "P";
+        let (profiling, short) = (prefix == "P", binding.short());
         put(
             &mut text.call,
-            format_args!("by_hand::{}::<{profiling}>({})", binding.short(), names.join(", ")),
+            format_args!("by_hand::{short}::<{profiling}>(arguments::{short} {{ {} }})", names.join(", ")),
         );
     } else {
         let arguments: Vec<String> =
