@@ -249,9 +249,7 @@ fn cluster_sim_sockets_stay_until_the_last_rank_left() {
 fn cluster_sim_part_without_ranks_gets_new_ones() {
     let mut refilled = 0;
     for seed in seeds(120) {
-        let mut world = World::new(seed, 5, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 5, 2);
         world.let_jobs_end_well(0..100);
         let first = world.run_on(&[1]);
         while !world.has_ended(first) && world.now_ms < 60_000 {
@@ -278,9 +276,7 @@ fn cluster_sim_part_without_ranks_gets_new_ones() {
 fn cluster_sim_job_placed_during_a_daemon_restart_runs() {
     let mut tried = 0;
     for seed in seeds(120) {
-        let mut world = World::new(seed, 4, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 4, 2);
         let replaced = 1 + seed as usize % 3;
         let on = [vec![], vec![replaced], vec![0, replaced]][seed as usize / 3 % 3].clone();
         let client = world.run_on(&on);
@@ -306,9 +302,7 @@ fn cluster_sim_job_placed_during_a_daemon_restart_runs() {
 fn cluster_sim_part_starts_although_children_report_first() {
     let mut tried = 0;
     for seed in seeds(120) {
-        let mut world = World::new(seed, 15, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 15, 2);
         let client = world.run_on(&[]);
         while world.placed == 0 {
             world.run_until(world.now_ms + 1);
@@ -332,9 +326,7 @@ fn cluster_sim_part_starts_although_children_report_first() {
 fn cluster_sim_output_waits_for_an_origin_that_comes_back_late() {
     let mut tried = 0;
     for seed in seeds(150) {
-        let mut world = World::new(seed, 4, 4);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 4, 4);
         world.let_jobs_end_well(0..100);
         world.run_from(1, &[2, 3]);
         while !(world.has_begun_on(2) && world.has_begun_on(3)) {
@@ -359,9 +351,7 @@ fn cluster_sim_output_waits_for_an_origin_that_comes_back_late() {
 #[test]
 fn cluster_sim_started_part_is_not_started_again() {
     for seed in seeds(40) {
-        let mut world = World::new(seed, 3, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 3, 2);
         let client = world.run_on(&[1]);
         while !world.has_begun_on(1) {
             world.run_until(world.now_ms + 1);
@@ -442,9 +432,7 @@ fn cluster_sim_quiet_node_wakes_only_for_heartbeats() {
 /// newer than all of them, or a node that has had those would not do it.
 #[test]
 fn cluster_sim_new_controller_numbers_orders_above_all_known() {
-    let mut world = World::new(1, 3, 2);
-    world.run_until(5_000);
-    world.let_nothing_else_fail();
+    let mut world = World::calm(1, 3, 2);
     world.run_on(&[1]);
     while !world.has_begun_on(1) {
         world.run_until(world.now_ms + 1);
@@ -472,9 +460,7 @@ fn cluster_sim_new_controller_numbers_orders_above_all_known() {
 /// who must hear of those.
 #[test]
 fn cluster_sim_newer_order_passes_a_node_with_an_older_one() {
-    let mut world = World::new(1, 7, 2);
-    world.run_until(5_000);
-    world.let_nothing_else_fail();
+    let mut world = World::calm(1, 7, 2);
     world.run_one();
     while !world.has_begun_on(1) {
         world.run_until(world.now_ms + 1);

@@ -4,7 +4,7 @@ use tutti_protocol::array::{Array, InArray};
 
 use super::world::World;
 use super::{ALL, Faults, NONE, run, run_all, seeds};
-use crate::message::{After, Batch, Control, JobId, Request};
+use crate::message::{After, Batch, Control, JobId, JobRow, Request};
 
 const BATCH: Faults = Faults { batch: true, ..NONE };
 
@@ -64,6 +64,28 @@ pub(super) fn await_that(world: &mut World, seed: u64, what: &str, is_so: impl F
     }
 }
 
+/// Submits a job at a node for these nodes, and waits until it has a number; the front end.
+pub(super) fn submit_filed(world: &mut World, seed: u64, at: usize, on: &[usize], batch: Batch) -> usize {
+    let submitted = world.submit_on(at, on, batch);
+    await_that(world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+    submitted
+}
+
+/// The row that a user of a node gets of a job when it is over.
+pub(super) fn row_of(world: &mut World, seed: u64, at: usize, job: JobId) -> JobRow {
+    let waits = world.user_requests(at, Request::Wait(job));
+    await_that(world, seed, "it is over", |world| world.is_answered(waits));
+    let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
+    row.clone()
+}
+
+/// Ends the run without further faults: everything that is under way ends well.
+pub(super) fn end_quietly(world: &mut World, seed: u64) {
+    world.make_peace();
+    await_that(world, seed, "all is quiet", World::is_quiet);
+    world.check_end();
+}
+
 /// A held job starts when it is released and not before, also under the next controller.
 #[test]
 fn cluster_sim_hold_survives_controller_death() {
@@ -74,11 +96,9 @@ fn cluster_sim_hold_survives_controller_death() {
         let mut batch = Batch::default();
         batch.rules_mut().held = seed % 2 == 0;
         // The second one waits for the first, so that it can be held before it has nodes.
-        let submitted = world.submit_on(1, &[1, 2], batch);
-        await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        submit_filed(&mut world, seed, 1, &[1, 2], batch);
         let after = vec![After { job: JobId(1), ok: true, not_ok: false }];
-        let submitted = world.submit_on(2, &[3], Batch { after, ..Batch::default() });
-        await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        submit_filed(&mut world, seed, 2, &[3], Batch { after, ..Batch::default() });
         let is_first_held = seed % 2 == 0;
         let held = JobId(if is_first_held { 1 } else { 2 });
         let hold = world.user_requests(3, Request::Control(held, Control::Hold));
@@ -97,9 +117,7 @@ fn cluster_sim_hold_survives_controller_death() {
         await_that(&mut world, seed, "it is released", |world| world.is_answered(release));
         let waits = world.user_requests(2, Request::Wait(JobId(2)));
         await_that(&mut world, seed, "both are over", |world| world.is_answered(waits));
-        world.make_peace();
-        await_that(&mut world, seed, "all is quiet", World::is_quiet);
-        world.check_end();
+        end_quietly(&mut world, seed);
     }
 }
 
@@ -109,17 +127,13 @@ fn cluster_sim_hold_survives_controller_death() {
 fn cluster_sim_requeued_job_begins_anew_despite_controller_deaths() {
     let mut tried = 0;
     for seed in seeds(40) {
-        let mut world = World::new(seed, 4, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 4, 2);
         world.let_jobs_hang(1..2);
         world.let_jobs_end_well(2..100);
-        let submitted = world.submit_on(1, &[1, 2], Batch::default());
-        await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        submit_filed(&mut world, seed, 1, &[1, 2], Batch::default());
         await_that(&mut world, seed, "it runs", |world| world.has_started(JobId(1)));
         let after = vec![After { job: JobId(1), ok: true, not_ok: false }];
-        let behind = world.submit_on(2, &[3], Batch { after, ..Batch::default() });
-        await_that(&mut world, seed, "it is submitted", |world| world.job_of(behind).is_some());
+        submit_filed(&mut world, seed, 2, &[3], Batch { after, ..Batch::default() });
         let requeue = world.user_requests(3, Request::Control(JobId(1), Control::Requeue));
         if seed % 2 == 1 {
             world.replace_daemon_after(0, seed / 2 % 8, 800);
@@ -134,9 +148,7 @@ fn cluster_sim_requeued_job_begins_anew_despite_controller_deaths() {
             let again = world.user_requests(3, Request::Control(JobId(1), Control::Requeue));
             await_that(&mut world, seed, "the second question is answered", |world| world.is_answered(again));
         }
-        let waits = world.user_requests(2, Request::Wait(JobId(1)));
-        await_that(&mut world, seed, "it is over", |world| world.is_answered(waits));
-        let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
+        let row = row_of(&mut world, seed, 2, JobId(1));
         let restart = row.restart().map(|restart| (restart.first, restart.count));
         // One whose nodes were just chosen is lost with the controller, and nothing is known of it. The old
         // one hangs: by itself it does not end.
@@ -147,9 +159,7 @@ fn cluster_sim_requeued_job_begins_anew_despite_controller_deaths() {
         tried += usize::from(!is_lost);
         let waits = world.user_requests(2, Request::Wait(JobId(2)));
         await_that(&mut world, seed, "the one behind it is over", |world| world.is_answered(waits));
-        world.make_peace();
-        await_that(&mut world, seed, "all is quiet", World::is_quiet);
-        world.check_end();
+        end_quietly(&mut world, seed);
     }
     assert!(tried > 25 || seeds(2).len() == 1, "{tried} jobs began anew");
 }
@@ -160,9 +170,7 @@ fn cluster_sim_requeued_job_begins_anew_despite_controller_deaths() {
 fn cluster_sim_array_runs_each_task_once_despite_controller_deaths() {
     let mut tried = 0;
     for seed in seeds(60) {
-        let mut world = World::new(seed, 4, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 4, 2);
         world.let_jobs_end_well(1..100);
         world.at_once = Some(2);
         let mut batch = Batch::default();
@@ -187,9 +195,7 @@ fn cluster_sim_array_runs_each_task_once_despite_controller_deaths() {
             "TUTTI_SIM_SEED={seed}: {row:?} {tasks:?}"
         );
         tried += usize::from(!is_lost);
-        world.make_peace();
-        await_that(&mut world, seed, "all is quiet", World::is_quiet);
-        world.check_end();
+        end_quietly(&mut world, seed);
     }
     assert!(tried > 40 || seeds(2).len() == 1, "{tried} arrays ended well");
 }
@@ -320,19 +326,15 @@ fn cluster_sim_job_behind_one_whose_origin_is_lost_starts() {
         world.run_until(5_000);
         world.let_jobs_hang(1..2);
         world.let_jobs_end_well(2..3);
-        let first = world.submit_on(3, &[1], Batch::default());
-        await_that(&mut world, seed, "it is submitted", |world| world.job_of(first).is_some());
+        submit_filed(&mut world, seed, 3, &[1], Batch::default());
         await_that(&mut world, seed, "it has begun", |world| world.has_started(JobId(1)));
         let behind = vec![After { job: JobId(1), ok: false, not_ok: false }];
-        let second = world.submit_on(2, &[1], Batch { after: behind, ..Batch::default() });
-        await_that(&mut world, seed, "it is submitted", |world| world.job_of(second).is_some());
+        submit_filed(&mut world, seed, 2, &[1], Batch { after: behind, ..Batch::default() });
         world.remove_daemon(3);
         let kill = world.user_requests(2, Request::Control(JobId(1), Control::Kill));
         await_that(&mut world, seed, "it is killed", |world| world.is_answered(kill));
         await_that(&mut world, seed, "the next one starts", |world| world.has_started(JobId(2)));
-        world.make_peace();
-        await_that(&mut world, seed, "all is quiet", World::is_quiet);
-        world.check_end();
+        end_quietly(&mut world, seed);
     }
 }
 
@@ -347,14 +349,12 @@ fn cluster_sim_dependencies_survive_controller_deaths() {
         world.let_jobs_hang(1..2);
         world.let_jobs_end_well(2..5);
         world.strict_order = true;
-        let first = world.submit_on(1, &[1, 2], Batch::default());
-        await_that(&mut world, seed, "it is submitted", |world| world.job_of(first).is_some());
+        submit_filed(&mut world, seed, 1, &[1, 2], Batch::default());
         await_that(&mut world, seed, "it has begun", |world| world.has_started(JobId(1)));
         let behind = |job, ok| Batch { after: vec![After { job, ok, not_ok: false }], ..Batch::default() };
         let mut dependents = Vec::new();
         for (job, ok) in [(JobId(1), false), (JobId(1), true), (JobId(3), false)] {
-            let submitted = world.submit_on(2, &[1], behind(job, ok));
-            await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+            let submitted = submit_filed(&mut world, seed, 2, &[1], behind(job, ok));
             dependents.push(world.job_of(submitted).expect("it has a number"));
         }
         assert_eq!(dependents, [2, 3, 4].map(JobId), "TUTTI_SIM_SEED={seed}");
@@ -391,9 +391,7 @@ fn cluster_sim_dependencies_survive_controller_deaths() {
             let cause = row.cause.as_deref().unwrap_or_default();
             assert!(row.status == Some(1) && cause.starts_with("dependency failed: "), "{row:?}");
         }
-        world.make_peace();
-        await_that(&mut world, seed, "all is quiet", World::is_quiet);
-        world.check_end();
+        end_quietly(&mut world, seed);
     }
     assert!(tried > 60 || seeds(2).len() == 1, "{tried} ends were seen");
 }

@@ -12,9 +12,7 @@ use crate::ids::ClientId;
 fn cluster_sim_region_of_another_node_is_given_or_refused() {
     let node = |number: usize| format!("node{number}");
     for seed in seeds(8) {
-        let mut world = World::new(seed, 5, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 5, 2);
         let wishes = [
             ("there", node(3), Ok("node3".to_owned())),
             ("there", "*".into(), Ok(String::new())),
@@ -52,9 +50,7 @@ fn cluster_sim_region_of_another_node_is_given_or_refused() {
 #[test]
 fn cluster_sim_services_of_all_nodes_are_listed_once() {
     for seed in seeds(8) {
-        let mut world = World::new(seed, 5, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 5, 2);
         let id = ClientId(300);
         world.want_services(4, id);
         // A daemon between them may be away when it is asked.

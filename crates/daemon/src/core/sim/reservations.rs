@@ -2,6 +2,7 @@
 
 use tutti_protocol::reservation::Reservation;
 
+use super::batch::{await_that, end_quietly};
 use super::seeds;
 use super::world::World;
 use crate::message::{Batch, JobId, Request};
@@ -13,15 +14,6 @@ const OTHER: u32 = 6;
 /// From a reservation's making to its begin, and to its end.
 const BEGINS_MS: u64 = 30_000;
 const ENDS_MS: u64 = 70_000;
-
-/// Ends the run if it takes too long.
-fn await_that(world: &mut World, seed: u64, what: &str, is_so: impl Fn(&World) -> bool) {
-    let end_ms = world.now_ms + 100_000;
-    while !is_so(world) {
-        assert!(world.now_ms < end_ms, "TUTTI_SIM_SEED={seed}: {what}: {}", world.clients_text());
-        world.run_until(world.now_ms + 10);
-    }
-}
 
 /// Nodes 1 and 2 of a new world, for a time.
 fn reservation(world: &World) -> Reservation {
@@ -37,9 +29,7 @@ fn reservation(world: &World) -> Reservation {
 }
 
 fn begun(seed: u64) -> World {
-    let mut world = World::new(seed, 4, 2);
-    world.run_until(5_000);
-    world.let_nothing_else_fail();
+    let mut world = World::calm(seed, 4, 2);
     world.let_jobs_end_well(1..100);
     world
 }
@@ -66,12 +56,6 @@ fn run_without(world: &mut World, seed: u64, until_ms: u64, jobs: &[JobId]) {
         let early: Vec<&JobId> = jobs.iter().filter(|job| world.has_started(**job)).collect();
         assert!(early.is_empty() || world.clock(0) >= until_ms, "TUTTI_SIM_SEED={seed}: {early:?} started");
     }
-}
-
-fn finish(mut world: World, seed: u64) {
-    world.make_peace();
-    await_that(&mut world, seed, "all is quiet", World::is_quiet);
-    world.check_end();
 }
 
 /// A job of the reservation begins when that does, and not before; another one that may still run then gets
@@ -109,7 +93,7 @@ fn cluster_sim_reserved_nodes_are_for_their_jobs_despite_controller_deaths() {
         }
         run_without(&mut world, seed, until_ms, &[other]);
         await_that(&mut world, seed, "its nodes are free", |world| world.has_started(other));
-        finish(world, seed);
+        end_quietly(&mut world, seed);
     }
 }
 
@@ -145,7 +129,7 @@ fn cluster_sim_removed_reservation_is_gone_despite_controller_deaths() {
         let is_late = world.clock(0) > until_ms - 20_000;
         assert!(!has_started || !is_late, "TUTTI_SIM_SEED={seed}: it was not removed");
         tried += usize::from(has_started);
-        finish(world, seed);
+        end_quietly(&mut world, seed);
     }
     assert!(tried > 20 || seeds(2).len() == 1, "{tried} jobs started");
 }

@@ -4,7 +4,7 @@
 use tutti_protocol::array::{Array, InArray};
 use tutti_protocol::config::parse::{AllKnown, parse};
 
-use super::batch::await_that;
+use super::batch::{await_that, end_quietly, row_of, submit_filed};
 use super::seeds;
 use super::world::World;
 use crate::core::Core;
@@ -21,21 +21,16 @@ use crate::message::{After, Batch, Change, Control, Host, JobId, Request, Submit
 #[test]
 fn cluster_sim_job_starts_at_its_time_to_begin() {
     for seed in seeds(20) {
-        let mut world = World::new(seed, 3, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 3, 2);
         world.let_jobs_end_well(1..2);
         let mut batch = Batch::default();
         batch.rules_mut().begin_ms = Some(world.clock(0) + 5_000);
         let asked_ms = world.now_ms;
-        let submitted = world.submit_on(1, &[1, 2], batch);
-        await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        submit_filed(&mut world, seed, 1, &[1, 2], batch);
         await_that(&mut world, seed, "it starts", |world| world.has_started(JobId(1)));
         let took_ms = world.now_ms - asked_ms;
         assert!((5_000..7_000).contains(&took_ms), "TUTTI_SIM_SEED={seed}: {took_ms} ms");
-        world.make_peace();
-        await_that(&mut world, seed, "all is quiet", World::is_quiet);
-        world.check_end();
+        end_quietly(&mut world, seed);
     }
 }
 
@@ -58,9 +53,7 @@ fn submit_alone(world: &mut World, batch: Batch) -> usize {
 
 /// Job 1 has node 1, and job 2, of these terms, has been waiting for it in the scheduler.
 fn two_for_one_node(seed: u64, batch: Batch) -> World {
-    let mut world = World::new(seed, 3, 2);
-    world.run_until(5_000);
-    world.let_nothing_else_fail();
+    let mut world = World::calm(seed, 3, 2);
     world.let_jobs_hang(1..2);
     world.let_jobs_end_well(2..3);
     let first = submit_alone(&mut world, Batch::default());
@@ -87,9 +80,7 @@ fn cluster_sim_job_that_is_put_off_starts_at_its_new_time() {
         await_that(&mut world, seed, "the second starts", |world| world.has_started(JobId(2)));
         let took_ms = world.now_ms - asked_ms;
         assert!((10_000..12_000).contains(&took_ms), "TUTTI_SIM_SEED={seed}: {took_ms} ms");
-        world.make_peace();
-        await_that(&mut world, seed, "all is quiet", World::is_quiet);
-        world.check_end();
+        end_quietly(&mut world, seed);
     }
 }
 
@@ -121,14 +112,11 @@ fn named(behind_same_name: bool) -> Batch {
 #[test]
 fn cluster_sim_job_behind_one_that_is_renamed_starts() {
     for seed in seeds(10) {
-        let mut world = World::new(seed, 3, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 3, 2);
         world.let_jobs_hang(1..2);
         world.let_jobs_end_well(2..3);
         for batch in [named(false), named(true)] {
-            let submitted = world.submit_on(1, &[1], batch);
-            await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+            submit_filed(&mut world, seed, 1, &[1], batch);
         }
         world.run_until(world.now_ms + 5_000);
         assert!(!world.has_started(JobId(2)), "TUTTI_SIM_SEED={seed}");
@@ -136,9 +124,7 @@ fn cluster_sim_job_behind_one_that_is_renamed_starts() {
         world.user_requests(2, Request::Change(JobId(1), change));
         await_that(&mut world, seed, "the second starts", |world| world.has_started(JobId(2)));
         assert!(world.parts_alive(1).contains(&JobId(1)), "TUTTI_SIM_SEED={seed}: the first hangs");
-        world.make_peace();
-        await_that(&mut world, seed, "all is quiet", World::is_quiet);
-        world.check_end();
+        end_quietly(&mut world, seed);
     }
 }
 
@@ -151,23 +137,18 @@ fn behind_first() -> Batch {
 #[test]
 fn cluster_sim_requeued_job_of_a_name_starts_before_those_behind_it() {
     for seed in seeds(10) {
-        let mut world = World::new(seed, 3, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 3, 2);
         world.let_jobs_hang(1..2);
         world.let_jobs_end_well(2..4);
         for batch in [named(true), Batch { name: "one".into(), ..behind_first() }] {
-            let submitted = world.submit_on(1, &[1], batch);
-            await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+            submit_filed(&mut world, seed, 1, &[1], batch);
         }
         await_that(&mut world, seed, "the first starts", |world| world.has_started(JobId(1)));
         let requeue = world.user_requests(2, Request::Control(JobId(1), Control::Requeue));
         await_that(&mut world, seed, "it is requeued", |world| world.job_of(requeue).is_some());
         await_that(&mut world, seed, "it begins anew", |world| world.has_started(JobId(3)));
         await_that(&mut world, seed, "the next one starts", |world| world.has_started(JobId(2)));
-        world.make_peace();
-        await_that(&mut world, seed, "all is quiet", World::is_quiet);
-        world.check_end();
+        end_quietly(&mut world, seed);
     }
 }
 
@@ -176,14 +157,11 @@ fn cluster_sim_requeued_job_of_a_name_starts_before_those_behind_it() {
 #[test]
 fn cluster_sim_requeue_that_cannot_be_filed_leaves_all_as_it_was() {
     for seed in seeds(10) {
-        let mut world = World::new(seed, 3, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 3, 2);
         world.let_jobs_hang(1..2);
         world.let_jobs_end_well(2..4);
         for batch in [Batch::default(), behind_first()] {
-            let submitted = world.submit_on(1, &[1], batch);
-            await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+            submit_filed(&mut world, seed, 1, &[1], batch);
         }
         await_that(&mut world, seed, "the first starts", |world| world.has_started(JobId(1)));
         let waits = world.user_requests(2, Request::Wait(JobId(1)));
@@ -198,9 +176,7 @@ fn cluster_sim_requeue_that_cannot_be_filed_leaves_all_as_it_was() {
         world.user_requests(2, Request::Control(JobId(1), Control::Kill));
         await_that(&mut world, seed, "its end is told", |world| world.is_answered(waits));
         await_that(&mut world, seed, "the next one starts", |world| world.has_started(JobId(2)));
-        world.make_peace();
-        await_that(&mut world, seed, "all is quiet", World::is_quiet);
-        world.check_end();
+        end_quietly(&mut world, seed);
     }
 }
 
@@ -209,16 +185,13 @@ fn cluster_sim_requeue_that_cannot_be_filed_leaves_all_as_it_was() {
 #[test]
 fn cluster_sim_job_behind_a_requeued_one_starts_under_the_next_controller() {
     for seed in seeds(20) {
-        let mut world = World::new(seed, 4, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 4, 2);
         world.let_jobs_hang(1..2);
         world.let_jobs_end_well(2..4);
         let mut behind = behind_first();
         behind.after[0].ok = true;
         for batch in [Batch::default(), behind] {
-            let submitted = world.submit_on(1, &[1, 2], batch);
-            await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+            submit_filed(&mut world, seed, 1, &[1, 2], batch);
         }
         await_that(&mut world, seed, "the first starts", |world| world.has_started(JobId(1)));
         world.slow_files.insert(JobId(2));
@@ -227,13 +200,9 @@ fn cluster_sim_job_behind_a_requeued_one_starts_under_the_next_controller() {
         world.replace_daemon(0, 800);
         world.slow_files.clear();
         world.run_until(world.now_ms + 20_000);
-        let waits = world.user_requests(3, Request::Wait(JobId(2)));
-        await_that(&mut world, seed, "the one behind it is over", |world| world.is_answered(waits));
-        let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
+        let row = row_of(&mut world, seed, 3, JobId(2));
         assert_eq!((row.status, row.cause.as_deref()), (Some(0), None), "TUTTI_SIM_SEED={seed}");
-        world.make_peace();
-        await_that(&mut world, seed, "all is quiet", World::is_quiet);
-        world.check_end();
+        end_quietly(&mut world, seed);
     }
 }
 
@@ -354,15 +323,12 @@ fn cluster_sim_job_that_is_killed_while_it_is_requeued_ends() {
 #[test]
 fn cluster_sim_job_with_requeue_begins_anew_if_its_node_is_not_there_for_a_new_controller() {
     for seed in seeds(10) {
-        let mut world = World::new(seed, 4, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 4, 2);
         world.let_jobs_hang(1..2);
         world.let_jobs_end_well(2..3);
         let mut batch = Batch::default();
         batch.set_requeued_if_lost(true);
-        let submitted = world.submit_on(1, &[1, 2], batch);
-        await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        submit_filed(&mut world, seed, 1, &[1, 2], batch);
         await_that(&mut world, seed, "it runs", |world| world.has_begun_on(1) && world.has_begun_on(2));
         world.run_until(world.now_ms + 1_000);
         world.remove_daemon(2);
@@ -370,13 +336,9 @@ fn cluster_sim_job_with_requeue_begins_anew_if_its_node_is_not_there_for_a_new_c
         world.run_until(world.now_ms + 20_000);
         // The new one wants the same nodes.
         world.return_daemon(2);
-        let waits = world.user_requests(3, Request::Wait(JobId(1)));
-        await_that(&mut world, seed, "it is over", |world| world.is_answered(waits));
-        let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
+        let row = row_of(&mut world, seed, 3, JobId(1));
         assert_eq!((row.job, row.status), (JobId(2), Some(0)), "TUTTI_SIM_SEED={seed}: {row:?}");
-        world.make_peace();
-        await_that(&mut world, seed, "all is quiet", World::is_quiet);
-        world.check_end();
+        end_quietly(&mut world, seed);
     }
 }
 
@@ -384,16 +346,13 @@ fn cluster_sim_job_with_requeue_begins_anew_if_its_node_is_not_there_for_a_new_c
 #[test]
 fn cluster_sim_task_that_begins_anew_starts_behind_its_file() {
     for seed in seeds(10) {
-        let mut world = World::new(seed, 4, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 4, 2);
         world.let_jobs_hang(2..4);
         world.let_jobs_end_well(4..6);
         let mut batch = Batch::default();
         batch.set_array(InArray::Whole(Array { tasks: vec![3, 4], at_once: 0 }));
         batch.set_requeued_if_lost(true);
-        let submitted = world.submit_on(1, &[2], batch);
-        await_that(&mut world, seed, "it is submitted", |world| world.job_of(submitted).is_some());
+        submit_filed(&mut world, seed, 1, &[2], batch);
         for task in [JobId(2), JobId(3)] {
             await_that(&mut world, seed, "its tasks run", |world| world.has_started(task));
         }
@@ -406,13 +365,9 @@ fn cluster_sim_task_that_begins_anew_starts_behind_its_file() {
         let has_started = [JobId(4), JobId(5)].map(|task| world.has_started(task));
         assert_eq!(has_started, [false; 2], "TUTTI_SIM_SEED={seed}");
         world.slow_files.clear();
-        let waits = world.user_requests(3, Request::Wait(JobId(1)));
-        await_that(&mut world, seed, "it is over", |world| world.is_answered(waits));
-        let Some([row]) = world.rows(waits) else { panic!("TUTTI_SIM_SEED={seed}: no row") };
+        let row = row_of(&mut world, seed, 3, JobId(1));
         assert_eq!(row.status, Some(0), "TUTTI_SIM_SEED={seed}: {row:?}");
-        world.make_peace();
-        await_that(&mut world, seed, "all is quiet", World::is_quiet);
-        world.check_end();
+        end_quietly(&mut world, seed);
     }
 }
 

@@ -417,6 +417,14 @@ impl World {
         }
     }
 
+    /// A cluster that has begun, where nothing fails but what the run wants to.
+    pub(super) fn calm(seed: u64, nodes: usize, arity: u32) -> Self {
+        let mut world = World::new(seed, nodes, arity);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world
+    }
+
     /// Lets nothing fail from now on but what the run wants to.
     pub(super) fn let_nothing_else_fail(&mut self) {
         self.peace = true;
