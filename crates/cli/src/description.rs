@@ -132,36 +132,17 @@ pub fn describe_from(options: &Options, place: Place) -> Result<Described, Refus
             format!("{option} is for one node: consecutive ranks are on one node (-ppn N sets how many)");
         return Err((text, USAGE));
     }
-    if options.detach_on_hangup && !matches!(nodes, Nodes::Cluster(_)) {
-        return Err(("--detach-on-hangup is for jobs of a cluster (--nodes N)".into(), USAGE));
+    let is_of_cluster = matches!(nodes, Nodes::Cluster(_));
+    if let Some(wanted) = wants_of_cluster(options).filter(|_| !is_of_cluster) {
+        return Err((wanted.into(), USAGE));
     }
-    let terms = options.terms;
-    if !matches!(nodes, Nodes::Cluster(_))
-        && (terms.exclusive
-            || terms.memory_bytes > 0
-            || terms.gpus > 0
-            || terms.phases.is_some()
-            || terms.fill)
-    {
-        let text = "--exclusive, --memory, --gpus, --phases and --fill are for jobs of a cluster (--nodes N, or tutti run): this one would start at once";
-        return Err((text.into(), USAGE));
-    }
-    let mut batch = options.batch.clone();
-    if matches!(nodes, Nodes::Cluster(_)) {
+    let (terms, mut batch) = (options.terms, options.batch.clone());
+    if is_of_cluster {
         // Its controller sees to it, also when nobody watches.
         batch.timeout_ms = options.timeout.map(|timeout| timeout.as_millis() as u64);
-    } else if *batch.rules() != StartRules::default() || batch.warning().is_some() {
-        let text = "--begin, --exclude, --reservation, --signal and --after-same-name are for jobs of a cluster (--nodes N, or tutti run)";
-        return Err((text.into(), USAGE));
-    } else if *batch.mail() != Mail::default() {
-        let text = "--mail-type and --mail-user are for jobs of a cluster (--nodes N, or tutti run)";
-        return Err((text.into(), USAGE));
-    } else if !batch.after.is_empty() || !batch.queue.is_empty() {
-        let text = "--queue, --after, --after-ok and --after-not-ok are for jobs of a cluster (--nodes N, or tutti run)";
-        return Err((text.into(), USAGE));
     }
     // A daemon's ranks cannot inherit what only we have.
-    let job = Job { input_inherited: job.input_inherited && !matches!(nodes, Nodes::Cluster(_)), ..job };
+    let job = Job { input_inherited: job.input_inherited && !is_of_cluster, ..job };
     match job.input {
         // Of a job whose ranks the controller counts, it says so.
         Input::Rank(rank) if job.ranks() > 0 && u64::from(rank) >= job.ranks() => {
@@ -173,6 +154,34 @@ pub fn describe_from(options: &Options, place: Place) -> Result<Described, Refus
             Ok(Described { job, nodes, per_node, terms, batch, script })
         }
     }
+}
+
+/// The refusal of options that only jobs of a cluster have, if any of them was given.
+fn wants_of_cluster(options: &Options) -> Option<&'static str> {
+    let (terms, batch) = (&options.terms, &options.batch);
+    let is_placed = terms.exclusive || terms.memory_bytes > 0 || terms.gpus > 0;
+    let has_rules = *batch.rules() != StartRules::default() || batch.warning().is_some();
+    let waits = !batch.after.is_empty() || !batch.queue.is_empty();
+    let wanted = [
+        (options.detach_on_hangup, "--detach-on-hangup is for jobs of a cluster (--nodes N)"),
+        (
+            is_placed || terms.phases.is_some() || terms.fill,
+            "--exclusive, --memory, --gpus, --phases and --fill are for jobs of a cluster (--nodes N, or tutti run): this one would start at once",
+        ),
+        (
+            has_rules,
+            "--begin, --exclude, --reservation, --signal and --after-same-name are for jobs of a cluster (--nodes N, or tutti run)",
+        ),
+        (
+            *batch.mail() != Mail::default(),
+            "--mail-type and --mail-user are for jobs of a cluster (--nodes N, or tutti run)",
+        ),
+        (
+            waits,
+            "--queue, --after, --after-ok and --after-not-ok are for jobs of a cluster (--nodes N, or tutti run)",
+        ),
+    ];
+    wanted.into_iter().find(|(is_given, _)| *is_given).map(|(_, text)| text)
 }
 
 /// Ranks of Open MPI send each other messages through its own library, which no other has.

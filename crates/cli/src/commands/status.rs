@@ -1,5 +1,6 @@
 //! `tutti status`: all that is known of a job.
 
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use tutti_client::moments::instant;
@@ -29,122 +30,114 @@ pub(super) fn run(job: JobId, json: bool) -> Result<ExitCode, String> {
     }
 }
 
-fn print_status(rows: &[JobRow]) -> String {
-    let mut text = String::new();
-    for row in rows {
-        text.push_str(&format!("job      {}\n", row.job));
-        if !row.name.is_empty() {
-            text.push_str(&format!("name     {}\n", escape_control(&row.name)));
-        }
-        text.push_str(&format!("state    {}{}\n", states::of(row), suspension(row)));
-        if let Some(status) = row.status {
-            text.push_str(&format!("status   {status}\n"));
-        }
-        if let Some(end) = row.end() {
-            text.push_str(&format!("end by   {end}\n"));
-        }
-        if let Some(cause) = &row.cause {
-            text.push_str(&format!("cause    {}\n", escape_control(cause)));
-        }
-        text.push_str(&format!(
-            "command  {}\nuser     {}\nranks    {}\ntime     {}{}\n",
-            row.command,
-            users::name(row.uid),
-            row.ranks,
-            duration(row),
-            row.limit_ms
-                .map_or_else(String::new, |limit_ms| format!(" of {}", time_limit::text_ms(limit_ms)))
-        ));
-        if let Some(started_ms) = row.started_ms {
-            text.push_str(&format!("start    {}\n", instant(started_ms)));
-        }
-        if let Some(ended_ms) = row.ended_ms {
-            text.push_str(&format!("end      {}\n", instant(ended_ms)));
-        }
-        if let Some(used) = history::used().get(&row.job) {
-            let largest = size::text(used.largest_bytes);
-            text.push_str(&format!(
-                "used     {} s of processors, largest process {largest}\n",
-                used.cpu_us as f64 / 1e6
-            ));
-        }
-        if let Some(why) = &row.waits {
-            text.push_str(&format!("waits    {}\n", escape_control(why)));
-        }
-        if let Some(restart) = row.restart() {
-            text.push_str(&format!("requeued {} times, first job {}\n", restart.count, restart.first));
-        }
-        if let Some(begin_ms) = row.begins_ms() {
-            text.push_str(&format!("begin    not before {}\n", instant(begin_ms)));
-        }
-        if let Some(array) = row.array() {
-            text.push_str(&format!("array    {array}\n"));
-        }
-        if let Some(task) = row.array_task() {
-            text.push_str(&format!("array    {}, task {}\n", task.array, task.task));
-        }
-        if let Some(line) = row.part_in_script() {
-            text.push_str(&format!("{line}\n"));
-        }
-        if !row.connected.is_empty() {
-            let jobs = connected_jobs(row);
-            text.push_str(&format!(
-                "with     {jobs}, connected to it: the same turns where their slots allow\n"
-            ));
-        }
-        if !row.unfrozen.is_empty() {
-            text.push_str(&format!("frozen   not yet on {}\n", row.unfrozen.join(", ")));
-        }
-        if let Some(deadlock) = &row.deadlock {
-            text.push_str(&format!("deadlock {}\n", escape_control(deadlock)));
-            if let Some(cycle) = arrows(row.cycle()) {
-                text.push_str(&format!("cycle    {cycle}\n"));
-            }
-        }
-        text.push_str(&format!("nodes    {}\n", row.nodes.join(" ")));
-        for library in row.libraries() {
-            text.push_str(&format!("library  {library}\n"));
-        }
-        for name in &row.output {
-            text.push_str(&format!("output   {} on {}\n", escape_control(&output::shown(name)), row.origin));
-        }
-        if let Some(lost) = lost(row) {
-            text.push_str(&format!("lost     {}\n", escape_control(&lost)));
-        }
-        if row.exclusive {
-            text.push_str("alone    yes: no other job has ranks on its nodes\n");
-        }
-        if row.memory_bytes > 0 {
-            let held = match row.limits_memory {
-                _ if row.nodes.is_empty() => "",
-                true => ", enforced",
-                false => ", counted only",
-            };
-            text.push_str(&format!("memory   {} on each node{held}\n", size::text(row.memory_bytes)));
-        }
-        if row.gpus() > 0 {
-            text.push_str(&format!("gpus     {} on each node\n", row.gpus()));
-        }
-        if row.gang {
-            text.push_str(&format!("weight   {}\nslices   {}\n", row.weight, row.turns));
-            if row.fill {
-                text.push_str("fills    it has what jobs that are no fillers leave (--fill)\n");
-                for (node, put_out) in &row.put_out {
-                    text.push_str(&format!("fills    not on {node}: {put_out}\n"));
-                }
-            }
-        } else {
-            text.push_str("turns    none: it runs all the time\n");
-        }
-        for (node, means) in &row.held_by {
-            text.push_str(&format!("turns    {node}: {}\n", by(*means)));
-        }
-        for (node, pids) in &row.pids {
-            let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-            text.push_str(&format!("pids     {node}: {}\n", pids.join(" ")));
-        }
+/// The lines of a job: a word in nine columns, and what there is.
+#[derive(Default)]
+struct Sheet(String);
+
+impl Sheet {
+    fn line(&mut self, word: &str, value: impl Display) {
+        self.0 += &format!("{word:<8} {value}\n");
     }
-    text
+
+    fn lines<T: Display>(&mut self, word: &str, values: impl IntoIterator<Item = T>) {
+        values.into_iter().for_each(|value| self.line(word, value));
+    }
+}
+
+fn print_status(rows: &[JobRow]) -> String {
+    let mut sheet = Sheet::default();
+    for row in rows {
+        put_state(&mut sheet, row);
+        put_start(&mut sheet, row);
+        put_output(&mut sheet, row);
+        put_terms(&mut sheet, row);
+    }
+    sheet.0
+}
+
+/// Subject and state of the job.
+fn put_state(sheet: &mut Sheet, row: &JobRow) {
+    sheet.line("job", row.job);
+    sheet.lines("name", Some(escape_control(&row.name)).filter(|name| !name.is_empty()));
+    sheet.line("state", format_args!("{}{}", states::of(row), suspension(row)));
+    sheet.lines("status", row.status);
+    sheet.lines("end by", row.end());
+    sheet.lines("cause", row.cause.as_deref().map(escape_control));
+    sheet.line("command", &row.command);
+    sheet.line("user", users::name(row.uid));
+    sheet.line("ranks", row.ranks);
+    let limit = row.limit_ms.map_or_else(String::new, |ms| format!(" of {}", time_limit::text_ms(ms)));
+    sheet.line("time", format_args!("{}{limit}", duration(row)));
+    sheet.lines("start", row.started_ms.map(instant));
+    sheet.lines("end", row.ended_ms.map(instant));
+    if let Some(used) = history::used().get(&row.job) {
+        let (seconds, largest) = (used.cpu_us as f64 / 1e6, size::text(used.largest_bytes));
+        sheet.line("used", format_args!("{seconds} s of processors, largest process {largest}"));
+    }
+}
+
+/// Reasons why it has not started, and what it belongs to.
+fn put_start(sheet: &mut Sheet, row: &JobRow) {
+    sheet.lines("waits", row.waits.as_deref().map(escape_control));
+    if let Some(restart) = row.restart() {
+        sheet.line("requeued", format_args!("{} times, first job {}", restart.count, restart.first));
+    }
+    sheet.lines("begin", row.begins_ms().map(|ms| format!("not before {}", instant(ms))));
+    sheet.lines("array", row.array());
+    sheet.lines("array", row.array_task().map(|task| format!("{}, task {}", task.array, task.task)));
+    sheet.0.extend(row.part_in_script().map(|line| format!("{line}\n")));
+    if !row.connected.is_empty() {
+        let jobs = connected_jobs(row);
+        sheet.line("with", format_args!("{jobs}, connected to it: the same turns where their slots allow"));
+    }
+    if !row.unfrozen.is_empty() {
+        sheet.line("frozen", format_args!("not yet on {}", row.unfrozen.join(", ")));
+    }
+    if let Some(deadlock) = &row.deadlock {
+        sheet.line("deadlock", escape_control(deadlock));
+        sheet.lines("cycle", arrows(row.cycle()));
+    }
+}
+
+/// Nodes, libraries and output.
+fn put_output(sheet: &mut Sheet, row: &JobRow) {
+    sheet.line("nodes", row.nodes.join(" "));
+    sheet.lines("library", row.libraries());
+    for name in &row.output {
+        sheet.line("output", format_args!("{} on {}", escape_control(&output::shown(name)), row.origin));
+    }
+    sheet.lines("lost", lost(row).as_deref().map(escape_control));
+}
+
+/// Terms and turns.
+fn put_terms(sheet: &mut Sheet, row: &JobRow) {
+    sheet.lines("alone", row.exclusive.then_some("yes: no other job has ranks on its nodes"));
+    if row.memory_bytes > 0 {
+        let held = match row.limits_memory {
+            _ if row.nodes.is_empty() => "",
+            true => ", enforced",
+            false => ", counted only",
+        };
+        sheet.line("memory", format_args!("{} on each node{held}", size::text(row.memory_bytes)));
+    }
+    if row.gpus() > 0 {
+        sheet.line("gpus", format_args!("{} on each node", row.gpus()));
+    }
+    if row.gang {
+        sheet.line("weight", row.weight);
+        sheet.line("slices", row.turns);
+    } else {
+        sheet.line("turns", "none: it runs all the time");
+    }
+    if row.gang && row.fill {
+        sheet.line("fills", "it has what jobs that are no fillers leave (--fill)");
+        sheet.lines("fills", row.put_out.iter().map(|(node, put_out)| format!("not on {node}: {put_out}")));
+    }
+    sheet.lines("turns", row.held_by.iter().map(|(node, means)| format!("{node}: {}", by(*means))));
+    for (node, pids) in &row.pids {
+        let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+        sheet.line("pids", format_args!("{node}: {}", pids.join(" ")));
+    }
 }
 
 /// The jobs that it is connected to.

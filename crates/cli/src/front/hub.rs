@@ -6,7 +6,7 @@ use rustix::event::PollFlags;
 use rustix::process::Signal;
 use tutti_protocol::paths;
 use tutti_protocol::users::refusal::{Reason, read_answer};
-use tutti_protocol::wire::{self, Cause, FrameHeader, Kind, Reached, Report};
+use tutti_protocol::wire::{self, Cause, Ended, FrameHeader, Kind, Library, Reached, Report, Stalled};
 
 use super::enrolment::{EnrolAction, Enrolment, Refusal};
 use super::stall::StallAction;
@@ -171,57 +171,20 @@ impl Front {
                 self.complain(&format!("job {job} continues; `tutti attach {job}` returns to it"));
                 self.links[index].state = State::Over;
             }
-            Report::Ending { status } => {
-                self.note(status);
-                if self.ender.is_none() {
-                    self.ender = Some(index);
-                    self.ends_well = status == 0;
-                    let others = self.links.iter_mut().enumerate().filter(|(other, _)| *other != index);
-                    others.for_each(|(_, link)| link.put(Kind::Kill, 0, &[]));
-                }
-            }
-            Report::Ended(ended) => {
-                self.note(ended.cause.status());
-                let notice = ended.notice().filter(|_| is_news);
-                match (notice, ended.cause) {
-                    // The rank's own line may be on its way yet.
-                    (Some(text), Cause::Fatal(_)) if self.adopted.is_none() => self.late_notice = Some(text),
-                    (Some(text), _) => self.complain(&text),
-                    (None, _) => {}
-                }
-                // Behind the line that says why.
-                if let Some(adopted) = self.adopted.take_if(|_| self.ender.is_some()) {
-                    let _ = rustix::io::write(&adopted, &[self.status]);
-                }
-            }
+            Report::Ending { status } => self.handle_ending(index, status),
+            Report::Ended(ended) => self.handle_ended(ended, is_news),
             // Its end comes behind it; others may refuse the job before that.
             Report::Refused(text) if is_news && *self.refuser.get_or_insert(index) == index => {
                 self.complain(&text);
             }
             Report::Refused(_) => {}
             Report::Warning(text) => self.complain(&text),
-            Report::Library(library) => {
-                self.enrolment.iter_mut().for_each(|enrolment| enrolment.handle_library(library));
-                if self.options.remarks.verbose {
-                    let node = self.links[index].node;
-                    let node = node.map_or_else(String::new, |node| format!(" on node {node}"));
-                    self.complain(&format!("ranks{node} run on {library}"));
-                }
-            }
+            Report::Library(library) => self.handle_library(index, library),
             Report::Counted(counted) => match &mut self.counted {
                 Some(all) => all.add(&counted),
                 none => *none = Some(counted),
             },
-            Report::Stalled(stalled) => {
-                let is_deadlock = stalled.as_ref().is_some_and(|stalled| stalled.deadlock.is_some());
-                self.judge.iter_mut().for_each(|judge| judge.handle_stalled(index, stalled.clone()));
-                let enrolment = self.enrolment.as_mut();
-                let line = enrolment.and_then(|enrolment| enrolment.handle_stalled(index, stalled));
-                line.iter().for_each(|text| self.complain(text));
-                if is_deadlock {
-                    self.handle_deadlock();
-                }
-            }
+            Report::Stalled(stalled) => self.handle_stalled(index, stalled),
             Report::Idle(idle) => {
                 self.links[index].idle = idle;
                 self.handle_idle();
@@ -240,6 +203,55 @@ impl Front {
                 self.links[index].state = State::Over;
                 self.floor.handle_end(index);
             }
+        }
+    }
+
+    /// A rank there ends the job: it is killed everywhere else.
+    fn handle_ending(&mut self, index: usize, status: u8) {
+        self.note(status);
+        if self.ender.is_none() {
+            self.ender = Some(index);
+            self.ends_well = status == 0;
+            let others = self.links.iter_mut().enumerate().filter(|(other, _)| *other != index);
+            others.for_each(|(_, link)| link.put(Kind::Kill, 0, &[]));
+        }
+    }
+
+    /// Prints the cause of the end, once.
+    fn handle_ended(&mut self, ended: Ended, is_news: bool) {
+        self.note(ended.cause.status());
+        let notice = ended.notice().filter(|_| is_news);
+        match (notice, ended.cause) {
+            // The rank's own line may be on its way yet.
+            (Some(text), Cause::Fatal(_)) if self.adopted.is_none() => self.late_notice = Some(text),
+            (Some(text), _) => self.complain(&text),
+            (None, _) => {}
+        }
+        // Behind the line that says why.
+        if let Some(adopted) = self.adopted.take_if(|_| self.ender.is_some()) {
+            let _ = rustix::io::write(&adopted, &[self.status]);
+        }
+    }
+
+    /// Keeps and shows the library that ranks run on.
+    fn handle_library(&mut self, index: usize, library: Library) {
+        self.enrolment.iter_mut().for_each(|enrolment| enrolment.handle_library(library));
+        if self.options.remarks.verbose {
+            let node = self.links[index].node;
+            let node = node.map_or_else(String::new, |node| format!(" on node {node}"));
+            self.complain(&format!("ranks{node} run on {library}"));
+        }
+    }
+
+    /// A node's ranks stand still, or do no longer.
+    fn handle_stalled(&mut self, index: usize, stalled: Option<Stalled>) {
+        let is_deadlock = stalled.as_ref().is_some_and(|stalled| stalled.deadlock.is_some());
+        self.judge.iter_mut().for_each(|judge| judge.handle_stalled(index, stalled.clone()));
+        let enrolment = self.enrolment.as_mut();
+        let line = enrolment.and_then(|enrolment| enrolment.handle_stalled(index, stalled));
+        line.iter().for_each(|text| self.complain(text));
+        if is_deadlock {
+            self.handle_deadlock();
         }
     }
 
