@@ -1,20 +1,13 @@
 /* Two launches have a file together, and the accepting one is killed in the middle of a collective write, or
    while all use the shared pointer. The others get an error, and nobody waits. "scratch": the connecting one
    is killed, and a file that is deleted on close stays, since not all have closed it. */
+#include "expect.h"
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define EXPECT(condition)                                                                                    \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "line %d: expected %s\n", __LINE__, #condition);                                 \
-            MPI_Abort(MPI_COMM_WORLD, 3);                                                                    \
-        }                                                                                                    \
-    } while (0)
 
 enum { COUNT = 1 << 20, BLOCK = 1 << 10 };
 

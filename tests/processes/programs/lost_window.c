@@ -6,19 +6,12 @@
    fence    the others are in a fence
    post     the others wait for its post
    wait     the others wait for its complete */
+#include "expect.h"
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define EXPECT(condition)                                                                                    \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "line %d: expected %s\n", __LINE__, #condition);                                 \
-            MPI_Abort(MPI_COMM_WORLD, 3);                                                                    \
-        }                                                                                                    \
-    } while (0)
 
 enum { COUNT = 1 << 16 };
 

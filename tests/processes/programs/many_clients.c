@@ -2,20 +2,13 @@
    connects by itself, says its number, hears it again, and ends. Arguments: "serve", the file with the port's
    name, and how many come; "ask" and the file. */
 #define _POSIX_C_SOURCE 200809L
+#include "expect.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#define EXPECT(condition)                                                                                    \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "line %d: expected %s\n", __LINE__, #condition);                                 \
-            MPI_Abort(MPI_COMM_WORLD, 3);                                                                    \
-        }                                                                                                    \
-    } while (0)
 
 static void serve(const char *file, int count)
 {

@@ -1,18 +1,11 @@
 /* The kernel refuses the starter of rank 0 a process: the first of a spawn, the second, and so on. The spawns
    fail, and later ones find all numbers free. Not for root, whom the kernel refuses none. */
 #define _GNU_SOURCE
+#include "expect.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#define EXPECT(condition)                                                                                    \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "line %d: expected %s\n", __LINE__, #condition);                                 \
-            MPI_Abort(MPI_COMM_WORLD, 3);                                                                    \
-        }                                                                                                    \
-    } while (0)
 
 /* Processes and threads of the user, at most, that this test has. */
 enum { ROOM = 8, WANTED = 4, TASKS = 40 };
