@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use tutti_datatype::Element;
 use tutti_datatype::reduce::{Kernel, Operation, kernel};
-use tutti_shm::gate::{Gate, UNIT_BYTES, stripe_of};
+use tutti_shm::gate::{Gate, STRIPES, UNIT_BYTES, stripe_of};
 use tutti_shm::opened::{Opened, copy};
 
 /// Of more elements than these the change waits until it can close the gate.
@@ -454,6 +454,20 @@ pub(crate) fn in_sections<E>(
         done += section;
     }
     Ok(())
+}
+
+/// Calls `visit` while this thread is alone in the stripes of all ranges, of which each is at most a unit.
+pub(crate) fn alone_in<T>(gate: &Gate, ranges: &[(usize, usize)], visit: impl FnOnce() -> T) -> T {
+    let bits = ranges.iter().fold(0_u32, |bits, (offset, bytes)| {
+        let (first, second) = stripes(*offset, *bytes);
+        bits | 1 << first | second.map_or(0, |second| 1 << second)
+    });
+    let closed = |stripe: &u32| bits & 1 << stripe != 0;
+    // In the order of their numbers, as all do.
+    (0..STRIPES as u32).filter(closed).for_each(|stripe| gate.close(stripe));
+    let visited = visit();
+    (0..STRIPES as u32).filter(closed).for_each(|stripe| gate.open(stripe));
+    visited
 }
 
 /// Closes the stripes of a section, in the order of their numbers.

@@ -23,6 +23,10 @@ use crate::operation::Places;
 use crate::os::{Direction, Ranges, Remote, read, write};
 use crate::own;
 
+mod batch;
+
+use batch::{Batch, LONG_BYTES};
+
 /// Typed data with gaps on both sides go through a place of this size.
 const STAGE_BYTES: usize = 16 << 10;
 
@@ -167,25 +171,38 @@ impl Part {
         origin: *const u8,
         result: Option<*mut u8>,
     ) -> Result<(), Fault> {
-        let mut done = 0;
-        each_group(target, data_bytes, change.element_bytes(), &mut |offset, bytes| {
-            let origin = origin.wrapping_add(done);
-            let result = result.map(|result| result.wrapping_add(done));
-            done += bytes;
-            // SAFETY: our contract, for this part of the data.
-            unsafe {
-                match self.reach {
-                    Reach::Mapped(memory) => Target::new(memory, self.gate)
-                        .accumulate(offset, bytes / change.element_bytes(), change, origin, result)
-                        .map_err(|_| Fault::OutOfRange),
-                    Reach::Other(remote, size) => {
-                        check_range(size, offset, bytes)?;
-                        self.change_there(remote, offset, bytes, change, origin, result)
+        let (mut done, element_bytes) = (0, change.element_bytes());
+        match self.reach {
+            Reach::Mapped(memory) => each_group(target, data_bytes, element_bytes, &mut |offset, bytes| {
+                let origin = origin.wrapping_add(done);
+                let result = result.map(|result| result.wrapping_add(done));
+                done += bytes;
+                let target = Target::new(memory, self.gate);
+                // SAFETY: our contract, for this part of the data.
+                unsafe { target.accumulate(offset, bytes / element_bytes, change, origin, result) }
+                    .map_err(|_| Fault::OutOfRange)
+            }),
+            Reach::Other(remote, size) => {
+                // SAFETY: our contract.
+                let mut batch = unsafe { Batch::new(&self.gate, remote, change, origin, result) };
+                let visited = each_group(target, data_bytes, element_bytes, &mut |offset, bytes| {
+                    check_range(size, offset, bytes)?;
+                    if target.map.is_some() && bytes < LONG_BYTES {
+                        return batch.add(offset, bytes);
                     }
-                    Reach::OtherNode(_) => Err(Fault::OtherNode),
-                }
+                    batch.change()?;
+                    let (origin, result) = batch.places();
+                    // SAFETY: our contract, for this part of the data.
+                    unsafe { self.change_there(remote, offset, bytes, change, origin, result)? };
+                    batch.skip(bytes);
+                    Ok(())
+                });
+                // Those before one that is outside are changed; none is left behind one that failed.
+                batch.change()?;
+                visited
             }
-        })
+            Reach::OtherNode(_) => Err(Fault::OtherNode),
+        }
     }
 
     /// Writes bytes of this process at an offset; none, and nothing is written, when the memory is not mapped

@@ -128,6 +128,54 @@ fn part_changes_elements_in_runs() {
 }
 
 #[test]
+fn part_changes_runs_that_fall_meet_or_are_long_in_their_order() {
+    let sum = Change::new(Update::Reduce(Operation::SUM), Element::Signed(8)).unwrap();
+    // Words of the target in the order of the data; runs of 1,000 words are changed by themselves.
+    let falling: Vec<usize> = (0..5000).map(|run| 30_000 - 3 * run).collect();
+    // Each run has a word of the next one: both change it.
+    let meeting: Vec<usize> = (0..3000).flat_map(|run| [10 + run, 11 + run]).collect();
+    let long: Vec<usize> = (0..3).flat_map(|run| 4000 * run..4000 * run + 1000).collect();
+    let buffers = [
+        (strided(offset(8 * 30_000), 8, -24, 5000), falling),
+        (strided(offset(80), 16, 8, 3000), meeting),
+        (strided(offset(0), 8000, 32_000, 3), long),
+    ];
+    for is_mapped in [true, false] {
+        for (at, (target, words)) in buffers.iter().enumerate() {
+            let mut window = Window::new(1 << 18);
+            let part = window.part(is_mapped);
+            let operand: Vec<i64> = (1..=words.len() as i64).collect();
+            let mut found = vec![-1_i64; words.len()];
+            let result = Some(found.as_mut_ptr().cast());
+            // SAFETY: vectors of so many elements; the target lies inside.
+            unsafe { part.accumulate(target, 8, sum, operand.as_ptr().cast(), result).unwrap() };
+            let mut expected = vec![0_i64; window.memory.len()];
+            for ((word, add), found) in words.iter().zip(&operand).zip(&found) {
+                assert_eq!(*found, expected[*word], "word {word} of buffer {at}");
+                expected[*word] += add;
+            }
+            let memory: Vec<i64> = window.memory.iter().map(|word| *word as i64).collect();
+            assert_eq!(memory, expected, "buffer {at}, mapped {is_mapped}");
+        }
+    }
+}
+
+#[test]
+fn part_changes_runs_before_one_that_is_outside() {
+    let change = Change::new(Update::Replace, Element::Signed(8)).unwrap();
+    let operand = [7_u64; 100];
+    for is_mapped in [true, false] {
+        let mut window = Window::new(4096);
+        let part = window.part(is_mapped);
+        let target = strided(offset(0), 8, 64, 100);
+        // SAFETY: 100 elements; places outside of the memory are refused.
+        let changed = unsafe { part.accumulate(&target, 8, change, operand.as_ptr().cast(), None) };
+        assert!(matches!(changed, Err(Fault::OutOfRange)), "{changed:?}");
+        assert_eq!(window.memory.iter().filter(|word| **word == 7).count(), 64);
+    }
+}
+
+#[test]
 fn part_changes_elements_that_have_more_than_their_data() {
     // A value of 2 bytes and an index of 4, in 8 bytes.
     let change = Change::new(Update::Replace, Element::Pair(PairValue::Short)).unwrap();
