@@ -107,6 +107,47 @@ fn shmem_heap_is_symmetric() {
     conforms("heap", &[1, 2, 3]);
 }
 
+/// An alignment that the heap itself does not have is refused: no block in it would have it.
+#[test]
+fn shmem_align_beyond_the_alignment_of_a_small_heap_is_refused_in_one_line() {
+    let scratch = Scratch::new("shmem-small-heap");
+    let compiled = compile_with("oshcc", "tests/shmem/programs/small_heap.c", scratch.path());
+    let ran = run(oshrun(2, &compiled).env("SHMEM_SYMMETRIC_SIZE", "1M"), LIMIT).expect_success();
+    let line = "shmem_align: the alignment 4194304 is no power of two up to 2097152";
+    assert!(ran.stdout == "small_heap: ok\n" && ran.stderr.contains(line), "{ran}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+}
+
+/// PEs are the ranks of their own world, whatever their numbers in the job.
+#[test]
+fn shmem_worlds_of_one_job_reach_their_own_memory_alone() {
+    let scratch = Scratch::new("shmem-spawned");
+    let compiled = compile_with("oshcc", "tests/shmem/programs/spawned.c", scratch.path());
+    for (parents, nodes) in [("1", "1"), ("2", "1"), ("2", "2"), ("3", "2")] {
+        let mut command = program("oshrun");
+        command.args(["-n", parents, "--virtual-nodes", nodes, "--universe", "8"]).arg(&compiled);
+        let ran = run(&mut command, LIMIT).expect_success();
+        let is_said = |world: &str| ran.stdout.contains(&format!("{world}: ok\n"));
+        assert!(is_said("parents") && is_said("children"), "{parents} parents on {nodes} nodes: {ran}");
+    }
+}
+
+#[test]
+fn shmem_level_of_threads_is_mpi_s_too_after_mpi_init() {
+    conforms("raised", &[1, 2]);
+}
+
+/// A sleep that nothing ends lasts ten seconds, so these waits would take longer than the limit.
+#[test]
+fn shmem_waits_are_woken_by_stores_of_signals_and_windows() {
+    let scratch = Scratch::new("shmem-stored");
+    let source = "tests/shmem/programs/stored.c";
+    let compiled =
+        tutti_tests::compile_by("oshcc", &["-Wl,--no-as-needed", "-ltutti"], source, scratch.path());
+    let ran = run(&mut oshrun(2, &compiled), LIMIT).expect_success();
+    assert_eq!(ran.stdout, "stored: ok\n", "{ran}");
+}
+
 #[test]
 fn shmem_waits_see_data_before_flags() {
     conforms("waits", &[1, 2, 3]);

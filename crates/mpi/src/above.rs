@@ -5,6 +5,7 @@ use core::ffi::c_int;
 
 use crate::abi::*;
 use crate::api;
+use crate::lifecycle;
 
 /// Whether MPI runs in this process.
 pub fn is_running() -> bool {
@@ -17,10 +18,11 @@ pub fn is_running() -> bool {
     initialized != 0 && finalized == 0
 }
 
-/// Starts MPI with a level of threads, unless the program has. Whether it was started here, so that the
-/// caller ends it; none: the program has ended MPI.
+/// Starts MPI with a level of threads, or raises the level to it where the program has started MPI. Whether
+/// it was started here, so that the caller ends it; none: the program has ended MPI.
 pub fn start(level: c_int) -> Option<bool> {
     if is_running() {
+        lifecycle::raise_thread_level(level);
         return Some(false);
     }
     let (mut finalized, mut given) = (0, 0);

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use tutti_runtime::rank;
 use tutti_shm::queue::Queue;
+use tutti_shm::watch;
 
 /// Function that a signal starts: its data, their length, the sender, and what the receiver gave when it
 /// opened it.
@@ -79,12 +81,18 @@ pub(crate) fn wake(slot: u32) {
     }
 }
 
-/// Runs a function of the program, after those that run already.
+/// Runs a function of the program, after those that run already. Threads of this process that wait for words
+/// look again behind it: it may have stored them.
 pub(crate) fn run(function: impl FnOnce()) {
-    let _one = lock(&ONE);
-    IS_RUNNING.set(true);
-    function();
-    IS_RUNNING.set(false);
+    {
+        let _one = lock(&ONE);
+        IS_RUNNING.set(true);
+        function();
+        IS_RUNNING.set(false);
+    }
+    if let Some(rank) = rank::enter() {
+        watch::notify(rank.job.endpoint(rank.job.rank()));
+    }
 }
 
 impl Server {

@@ -7,13 +7,13 @@
 //! | who may store | how long a sleep lasts at most |
 //! |---|---|
 //! | calls of this library in processes that have registered | until the store rings; 10 s and then longer, for mates that begin to store by themselves |
-//! | besides, threads of the program or mates by their own instructions | 1 ms at first, twice as long each time, up to 16 ms |
+//! | besides, threads of the program, mates by their own instructions, operations of windows | 1 ms at first, twice as long each time, up to 16 ms |
 //! | processes that the kernel refuses membarrier | 1 ms |
 
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -69,12 +69,31 @@ static NOTICED: Mutex<Vec<(usize, usize, Storers)>> = Mutex::new(Vec::new());
 
 /// Waits by address ([`until_by`]) for words in this memory rely on these storers.
 pub fn add_memory(base: usize, bytes: usize, storers: Storers) {
+    if HAS_WINDOW.load(Ordering::Relaxed) {
+        // A window of before may have it.
+        IS_IN_WINDOW.store(true, Ordering::Relaxed);
+    }
     NOTICED.lock().unwrap_or_else(PoisonError::into_inner).push((base, base + bytes, storers));
 }
 
 /// The memory at this address is given back.
 pub fn remove_memory(base: usize) {
     NOTICED.lock().unwrap_or_else(PoisonError::into_inner).retain(|(begin, _, _)| *begin != base);
+}
+
+/// Whether memory of the program is in a window, and whether such memory as above is: operations of windows
+/// ring nobody.
+static HAS_WINDOW: AtomicBool = AtomicBool::new(false);
+static IS_IN_WINDOW: AtomicBool = AtomicBool::new(false);
+
+/// Memory of the program is in a window from now on: waits for words in it rely on nobody.
+pub fn note_window(base: usize, bytes: usize) {
+    HAS_WINDOW.store(true, Ordering::Relaxed);
+    let end = base.saturating_add(bytes);
+    let noticed = NOTICED.lock().unwrap_or_else(PoisonError::into_inner);
+    if noticed.iter().any(|(begin, behind, _)| *begin < end && base < *behind) {
+        IS_IN_WINDOW.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Looks in vain of calls that do not wait.
@@ -227,6 +246,8 @@ fn until_slowly(
     ends: Option<Rc<Cell<Option<Waited>>>>,
     is_over: &mut dyn FnMut() -> bool,
 ) {
+    let in_window = storers == Storers::Calls && IS_IN_WINDOW.load(Ordering::Relaxed);
+    let storers = if in_window { Storers::Anybody } else { storers };
     let Some(rank) = rank::enter() else {
         // The job has been left: nothing is there to ring.
         while !is_over() {

@@ -66,6 +66,19 @@ impl Heap {
         Some(bytes)
     }
 
+    /// Changes the size of a block that stays where it is; whether it can: no other cache line is needed or
+    /// left over.
+    pub fn resize(&mut self, offset: usize, bytes: usize) -> bool {
+        let length = |bytes: usize| bytes.max(1).checked_next_multiple_of(ALIGN);
+        match self.taken.get_mut(&offset) {
+            Some(taken) if length(*taken) == length(bytes) => {
+                *taken = bytes;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The size of the block that begins at an offset.
     pub fn size_of(&self, offset: usize) -> Option<usize> {
         self.taken.get(&offset).copied()
@@ -99,6 +112,19 @@ mod tests {
         assert_eq!((heap.allocate(200, 1), heap.allocate(128, 1)), (Some(384), Some(128)));
         assert_eq!(heap.allocate(1000, 1), None);
         assert_eq!(heap.allocate(8, 512), None, "a hole that fits but for the alignment");
+    }
+
+    #[test]
+    fn heap_block_that_grows_in_place_has_its_new_size() {
+        let mut heap = Heap::new(1024);
+        assert_eq!((heap.allocate(10, 1), heap.allocate(100, 1)), (Some(0), Some(64)));
+        assert!(heap.resize(0, 60), "its cache line is its own");
+        assert_eq!(heap.size_of(0), Some(60));
+        assert!(!heap.resize(0, 65) && !heap.resize(64, 64) && !heap.resize(128, 10));
+        assert!(!heap.resize(0, usize::MAX));
+        assert_eq!((heap.size_of(0), heap.size_of(64)), (Some(60), Some(100)));
+        assert_eq!((heap.free(0), heap.free(64)), (Some(60), Some(100)));
+        assert_eq!(heap.free_bytes(), heap.bytes());
     }
 
     proptest! {

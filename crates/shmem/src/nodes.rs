@@ -24,6 +24,7 @@ use tutti_runtime::remote_memory;
 use tutti_shm::opened::Opened;
 
 use crate::fault;
+use crate::pes;
 
 /// The names of the memory of a PE.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +105,10 @@ fn dirty() -> std::sync::MutexGuard<'static, Vec<usize>> {
 }
 
 impl Far {
+    fn rank(self) -> usize {
+        pes::rank(self.pe)
+    }
+
     fn region(self) -> Name {
         // SAFETY: there are names for each PE, and a place is of one.
         let names = unsafe { *NAMES.load(Relaxed).add(self.pe) };
@@ -118,7 +123,7 @@ impl Far {
     /// here.
     unsafe fn start(self, function: &str, action: Action, ranges: Vec<(u64, usize)>, is_awaited: bool) {
         // SAFETY: our contract; the origin has been copied when all of it is handed over.
-        let operation = unsafe { Operation::new(self.pe, self.region(), action, ranges) };
+        let operation = unsafe { Operation::new(self.rank(), self.region(), action, ranges) };
         self.hand_over(function, operation, is_awaited);
     }
 
@@ -127,7 +132,7 @@ impl Far {
         let mut memory = rank.remote_memory().expect("a job of several nodes has a network");
         let mut pushed = memory.push(&mut operation);
         if pushed == Pushed::Part {
-            memory.hurry(self.pe);
+            memory.hurry(self.rank());
             remote_memory::wait(&mut rank, |memory| {
                 pushed = memory.push(&mut operation);
                 pushed != Pushed::Part
@@ -138,13 +143,13 @@ impl Far {
             fault::end(function, format_args!("PE {} has left the job", self.pe));
         }
         if is_awaited {
-            memory.hurry(self.pe);
-            remote_memory::wait(&mut rank, |memory| !memory.has_answers_outstanding(self.pe));
-            let refusal = memory.take_refusal(self.pe, self.region());
+            memory.hurry(self.rank());
+            remote_memory::wait(&mut rank, |memory| !memory.has_answers_outstanding(self.rank()));
+            let refusal = memory.take_refusal(self.rank(), self.region());
             drop(rank);
             return check(function, self.pe, refusal);
         }
-        memory.send(self.pe);
+        memory.send(self.rank());
         drop(rank);
         let mut dirty = dirty();
         if !dirty.contains(&self.pe) {
@@ -172,7 +177,7 @@ impl Far {
         let from = Buffer::contiguous(from.cast_mut(), bytes);
         // SAFETY: our contract.
         let operation = unsafe {
-            Operation::new(self.pe, self.region(), Action::Write { from }, vec![(self.offset, bytes)])
+            Operation::new(self.rank(), self.region(), Action::Write { from }, vec![(self.offset, bytes)])
         };
         self.hand_over(function, operation.with_lasting_origin(), false);
     }
@@ -310,17 +315,17 @@ pub fn quiet(function: &str) {
     let Some(mut rank) = rank::enter().filter(|_| !pes.is_empty()) else { return };
     let mut memory = rank.remote_memory().expect("a job of several nodes has a network");
     // All are asked before one is awaited.
-    pes.iter().for_each(|pe| memory.hurry(*pe));
-    for &pe in &pes {
-        if !memory.is_done(pe) {
-            remote_memory::wait(&mut rank, |memory| memory.is_done(pe));
+    pes.iter().for_each(|pe| memory.hurry(pes::rank(*pe)));
+    for other in pes.iter().map(|pe| pes::rank(*pe)) {
+        if !memory.is_done(other) {
+            remote_memory::wait(&mut rank, |memory| memory.is_done(other));
         }
     }
-    dirty().retain(|pe| !pes.contains(pe) || !memory.is_done(*pe));
+    dirty().retain(|pe| !pes.contains(pe) || !memory.is_done(pes::rank(*pe)));
     let refused: Vec<_> = pes
         .iter()
         .flat_map(|pe| [Kind::Heap, Kind::Statics].map(|kind| Far { pe: *pe, kind, offset: 0 }))
-        .map(|far| (far.pe, memory.take_refusal(far.pe, far.region())))
+        .map(|far| (far.pe, memory.take_refusal(far.rank(), far.region())))
         .collect();
     drop(rank);
     refused.into_iter().for_each(|(pe, refusal)| check(function, pe, refusal));

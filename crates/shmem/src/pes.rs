@@ -1,7 +1,11 @@
 //! Number of this PE and how many there are: set by `shmem_init`, read without a lock afterwards.
 
+//!
+//! PEs are numbered as MPI_COMM_WORLD numbers its members. Their ranks in the job are others in a world that
+//! MPI_Comm_spawn has made, or where a rank has moved: what the runtime is asked for goes by [`rank`].
+
 use core::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*};
 
 /// Number of this PE and how many there are.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +19,22 @@ pub struct Pes {
 /// 0 unless the library runs.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static ME: AtomicUsize = AtomicUsize::new(0);
+/// For each PE its rank in the job.
+static RANKS: AtomicPtr<u32> = AtomicPtr::new(std::ptr::null_mut());
 static FINISHED: AtomicBool = AtomicBool::new(false);
+
+/// The PEs have these ranks in the job. Called before [`begin`].
+pub fn set_ranks(ranks: &[u32]) {
+    // It stays until the process ends.
+    RANKS.store(Box::leak(Box::<[u32]>::from(ranks)).as_mut_ptr(), Release);
+}
+
+/// The rank in the job of a PE, which exists.
+#[inline(always)]
+pub fn rank(pe: usize) -> usize {
+    // SAFETY: there is a rank for each PE from `set_ranks` on.
+    unsafe { *RANKS.load(Relaxed).add(pe) as usize }
+}
 
 /// Calls find the PEs from now on.
 pub fn begin(pes: Pes) {

@@ -41,8 +41,9 @@ const LEVELS: [c_int; 4] =
 /// OpenSHMEM's level that lets all threads call.
 pub const THREAD_MULTIPLE: c_int = 3;
 
-/// The largest alignment of a block.
-pub const ALIGN_MAX: usize = 1 << 30;
+/// Bounds of the alignment of a heap.
+const ALIGN_MIN: usize = 1 << 21;
+const ALIGN_MAX: usize = 1 << 30;
 
 /// Message of a PE to the others at the start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,6 +70,7 @@ pub fn start(function: &str, requested: c_int) -> c_int {
     bad_memory::set_arguments("shmem_", argument_names::write);
     let world = job.world();
     let pes = Pes { me: job.world_place(), count: world.len() };
+    pes::set_ranks(&world);
     let size = size::wanted().unwrap_or_else(|what| fault::end(function, format_args!("{what}")));
     let ranges = take_memory(function, &job, size);
     team::start(pes, &job);
@@ -134,6 +136,11 @@ pub fn thread_level() -> c_int {
     lock().as_ref().map_or(0, |running| running.thread_level)
 }
 
+/// Alignment of a heap of so many bytes, and of what lies in it at most: blocks are aligned by their offsets.
+pub fn alignment(heap_bytes: usize) -> usize {
+    heap_bytes.checked_next_power_of_two().unwrap_or(ALIGN_MAX).clamp(ALIGN_MIN, ALIGN_MAX)
+}
+
 /// Works on the allocator of the heap.
 pub fn with_heap<T>(action: impl FnOnce(&mut Heap) -> T) -> Option<T> {
     lock().as_mut().map(|running| action(&mut running.heap))
@@ -189,10 +196,9 @@ fn map_heap(function: &str, job: &Job, pes: Pes, size: Size, cards: &[Card]) {
         }
         fault::await_end();
     }
-    // Blocks are aligned by their offsets, so this PE's heap has the largest alignment that one may ask for.
-    let align = size.bytes.next_power_of_two().clamp(1 << 21, ALIGN_MAX);
+    let align = alignment(own as usize);
     let map = |(pe, card): (usize, &Card)| {
-        if !job.local_ranks().contains(pe) {
+        if !job.local_ranks().contains(pes::rank(pe)) {
             return std::ptr::null_mut();
         }
         let range = Range { offset: card.heap[0], bytes: card.heap[1] };

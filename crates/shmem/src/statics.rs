@@ -19,7 +19,7 @@ use tutti_shm::arena::Range;
 
 use crate::fault;
 use crate::memory::{self, Remote};
-use crate::pes::Pes;
+use crate::pes::{self, Pes};
 
 const PAGE_BYTES: usize = 4096;
 /// Mark of a program that `oshcc` has linked.
@@ -95,7 +95,8 @@ pub fn share(function: &str, job: &Job, pes: Pes, cards: &[Card]) {
     if cards.iter().any(|card| card.offset == 0) {
         // A PE on another node is none that the kernel could reach.
         let remote = |(pe, card): (usize, &Card)| {
-            let process = job.local_ranks().contains(pe).then(|| job.process_of(pe));
+            let rank = pes::rank(pe);
+            let process = job.local_ranks().contains(rank).then(|| job.process_of(rank));
             process.map(|process| Remote { process, address: card.base })
         };
         return memory::set_private(base, bytes, cards.iter().enumerate().map(remote).collect());
@@ -104,7 +105,7 @@ pub fn share(function: &str, job: &Job, pes: Pes, cards: &[Card]) {
         if pe == pes.me {
             return std::ptr::with_exposed_provenance_mut(base);
         }
-        if !job.local_ranks().contains(pe) {
+        if !job.local_ranks().contains(pes::rank(pe)) {
             return std::ptr::null_mut();
         }
         match job.map(Range { offset: card.offset, bytes: card.bytes }) {

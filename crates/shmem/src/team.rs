@@ -9,7 +9,7 @@ use tutti_mpi::api;
 
 use crate::fault;
 use crate::memory;
-use crate::pes::Pes;
+use crate::pes::{self, Pes};
 use tutti_runtime::job::Job;
 
 /// A handle: a number that never comes back.
@@ -60,8 +60,8 @@ pub fn start(pes: Pes, job: &Job) {
     let (comm, heap) = (all(), all());
     let members = (0..pes.count as u32).collect();
     let world = Arc::new(Team { members, me: pes.me, comm, contexts: 0 });
-    let near: Vec<u32> =
-        (0..pes.count).filter(|pe| job.local_ranks().contains(*pe)).map(|pe| pe as u32).collect();
+    let is_near = |pe: &usize| job.local_ranks().contains(pes::rank(*pe));
+    let near: Vec<u32> = (0..pes.count).filter(is_near).map(|pe| pe as u32).collect();
     // The same question for all, so that all or none of them take part.
     let shared = if job.nodes() == 1 {
         Arc::clone(&world)

@@ -39,6 +39,15 @@ int main(void)
         CHECK(blocks[i][4] == (char)(i > 0 ? i : 0) || bytes < 5);
         shmem_free(blocks[i]);
     }
+    /* It grows in its place, and then moves. */
+    char *grown = shmem_malloc(10);
+    memset(grown, 7, 10);
+    grown = shmem_realloc(grown, 60);
+    memset(grown, 7, 60);
+    grown = shmem_realloc(grown, 200);
+    for (int i = 0; i < 60; i++)
+        CHECK(grown[i] == 7);
+    shmem_free(grown);
     for (size_t align = sizeof(void *); align <= (size_t)8 << 20; align *= 2) {
         void *aligned = shmem_align(align, 100);
         CHECK(aligned != NULL && (uintptr_t)aligned % align == 0);

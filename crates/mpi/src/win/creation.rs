@@ -22,6 +22,7 @@ use tutti_rma::region::Region;
 use tutti_rma::wire::Name;
 use tutti_rma::{Process, Remote};
 use tutti_runtime::guests::serve_meanwhile;
+use tutti_runtime::word_wait;
 use tutti_shm::arena::{Mapping, Range};
 use tutti_shm::opened::Opened;
 
@@ -146,6 +147,9 @@ fn make_window_over(
     let meeting = calls::whole(call, comm)?;
     let records = meeting.allgather(call, record.encode())?;
     argument_error?;
+    if own.flavor == MPI_WIN_FLAVOR_CREATE {
+        word_wait::note_window(own.base, own.bytes as usize);
+    }
     let records: Vec<Record> = records.into_iter().map(Record::decode).collect();
     if let Some(wrong) = records.iter().position(|record| !record.is_right) {
         let text = format_args!("the arguments of rank {wrong} are wrong, so there is no window");
@@ -449,6 +453,7 @@ pub fn attach_memory(call: &mut impl HasWindows, win: MPI_Win, base: usize, byte
         };
         Error::new(MPI_ERR_RMA_ATTACH, text)
     };
+    word_wait::note_window(base, bytes as usize);
     table.attach(Attached { address: base as u64, bytes: bytes as u64 }).map_err(refused)
 }
 

@@ -7,7 +7,6 @@ use tutti_mpi::api;
 use tutti_runtime::log;
 
 use crate::fault;
-use crate::heap::ALIGN;
 use crate::memory;
 use crate::size;
 use crate::start;
@@ -99,15 +98,15 @@ pub unsafe fn malloc_with_hints(size: usize, _hints: c_long) -> *mut c_void {
     allocate("malloc_with_hints", size, 1)
 }
 
-/// Takes symmetric memory that begins at a multiple of a power of two. Null if it is none, which is also
-/// said on standard error.
+/// Takes symmetric memory that begins at a multiple of a power of two. Null if it is none, or the heap itself
+/// is not aligned so far, which is also said on standard error.
 pub unsafe fn align(alignment: usize, size: usize) -> *mut c_void {
     let pes = memory::pes("align");
-    if !alignment.is_power_of_two() || alignment > start::ALIGN_MAX {
+    let most = start::with_heap(|heap| start::alignment(heap.bytes())).unwrap_or(0);
+    if !alignment.is_power_of_two() || alignment > most {
         // PEs that ask for another alignment find that this one does not come.
         agree("align", [size as u64, alignment as u64]);
         if pes.me == 0 {
-            let most = start::ALIGN_MAX;
             let what = format_args!("the alignment {alignment} is no power of two up to {most}");
             log::line(format_args!("shmem_align: {what}"));
         }
@@ -138,10 +137,9 @@ pub unsafe fn realloc(ptr: *mut c_void, size: usize) -> *mut c_void {
         give_back("realloc", ptr);
         return std::ptr::null_mut();
     }
-    let (_, old) = block("realloc", ptr);
+    let (offset, old) = block("realloc", ptr);
     agree("realloc", [size as u64, 1]);
-    if size <= old.max(1).next_multiple_of(ALIGN) && size >= old {
-        // What is behind the block's end belongs to it.
+    if start::with_heap(|heap| heap.resize(offset, size)) == Some(true) {
         return ptr;
     }
     let taken = take("realloc", size, 1);
@@ -151,7 +149,6 @@ pub unsafe fn realloc(ptr: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: both blocks have so many bytes and are apart.
     unsafe { std::ptr::copy_nonoverlapping(ptr.cast(), taken, old.min(size)) };
     start::barrier();
-    let (offset, _) = block("realloc", ptr);
     start::with_heap(|heap| heap.free(offset));
     taken.cast()
 }
