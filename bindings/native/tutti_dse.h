@@ -19,7 +19,7 @@ extern "C" {
 #define TUTTI_DSE_OUT_OF_RANGE 3    /* the bytes are not inside the global memory */
 #define TUTTI_DSE_NOT_A_NEIGHBOUR 4 /* the topology does not connect the two elements */
 #define TUTTI_DSE_INVALID 5         /* no such lock, semaphore, function or topology; a null pointer */
-#define TUTTI_DSE_HELD 6            /* this element has the lock already */
+#define TUTTI_DSE_HELD 6            /* this thread has the lock already */
 #define TUTTI_DSE_NOT_HELD 7        /* this element does not have the lock */
 #define TUTTI_DSE_BUSY 8            /* something is under way there */
 #define TUTTI_DSE_NOTHING_STARTED 9 /* there is no process to wait for */

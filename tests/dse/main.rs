@@ -68,6 +68,12 @@ fn dse_processes_run_on_elements_that_compute_and_are_ended_from_elsewhere() {
     promises_are_kept("beside", &[("1", "1"), ("3", "1"), ("2", "2"), ("3", "2")]);
 }
 
+// Paper: D5, D6
+#[test]
+fn dse_locks_and_semaphores_exclude_a_function_and_the_program_beside_it() {
+    promises_are_kept("exclusion", &[("1", "1"), ("2", "1"), ("3", "1"), ("2", "2")]);
+}
+
 /// The program of the paper computes what one element computes alone.
 // Paper: D11
 #[test]

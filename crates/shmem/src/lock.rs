@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 
-use tutti_runtime::word_wait;
+use tutti_runtime::{rank, word_wait};
 
 use crate::element::Swapped;
 use crate::fault;
@@ -96,7 +96,8 @@ impl Lock {
 
     /// Waits until no other thread of this PE is in the queue, or looks whether there is one.
     fn claim(&self, may_wait: bool) -> bool {
-        if start::thread_level() < start::THREAD_MULTIPLE {
+        // Threads of the library may run the program's functions at any level.
+        if start::thread_level() < start::THREAD_MULTIPLE && !rank::LOCK.is_needed() {
             return true;
         }
         loop {

@@ -1,8 +1,17 @@
 //! Locks and semaphores, both first come, first served. What was written under a lock is done when another
 //! element has it.
+//!
+//! The queues of both know elements, not threads. So a thread, of the program or of a function beside it,
+//! first claims the number in its process and then stands in the queue for its element:
+//!
+//! ```text
+//! lock:           claim -> queue -> has it .. unlock -> out of the queue -> claim ends
+//! semaphore_wait: claim -> queue -> woken -> claim ends
+//! ```
 
 use core::ffi::{c_int, c_long};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use tutti_shmem::lock as queue;
 use tutti_shmem::memory;
@@ -12,16 +21,57 @@ use crate::fault::{Code, refuse};
 use crate::link;
 use crate::message::Question;
 
-/// The locks that this element has, a bit each.
-static HELD: Mutex<u64> = Mutex::new(0);
+/// Claims of threads of this process.
+#[derive(Debug)]
+struct Claims {
+    locks: [Claim; LOCKS],
+    waits: [Claim; SEMAPHORES],
+}
 
-fn held() -> MutexGuard<'static, u64> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+/// Claim of one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    Free,
+    /// Claim of a thread that waits in the queue, or leaves it.
+    Queues(ThreadId),
+    /// Claim of the thread that has got the lock, which another one may give back.
+    Has(ThreadId),
+}
+
+/// Never held while the library is called: the tests of waits take it under the process lock.
+static CLAIMS: Mutex<Claims> =
+    Mutex::new(Claims { locks: [Claim::Free; LOCKS], waits: [Claim::Free; SEMAPHORES] });
+
+fn claims() -> MutexGuard<'static, Claims> {
+    CLAIMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The elements have ended.
 pub(crate) fn forget() {
-    *held() = 0;
+    *claims() = Claims { locks: [Claim::Free; LOCKS], waits: [Claim::Free; SEMAPHORES] };
+}
+
+/// Waits until no other thread of this process claims a number, and claims it.
+fn claim(mut of: impl FnMut(&mut Claims) -> &mut Claim) {
+    let own = Claim::Queues(thread::current().id());
+    let mut try_claim = || {
+        let mut claims = claims();
+        let claim = of(&mut claims);
+        let is_free = *claim == Claim::Free;
+        if is_free {
+            *claim = own;
+        }
+        is_free
+    };
+    if !try_claim() {
+        memory::wait_until(try_claim);
+    }
+}
+
+/// Ends a claim; threads of this process that wait for it look again.
+fn release(elements: &Elements, of: impl FnOnce(&mut Claims) -> &mut Claim) {
+    *of(&mut claims()) = Claim::Free;
+    memory::notify(elements.me as c_int);
 }
 
 fn index(function: &'static str, what: &str, number: c_int, count: usize) -> Result<usize, Code> {
@@ -42,11 +92,14 @@ pub fn lock(number: c_int) -> Result<(), Code> {
         return answer.map(drop);
     }
     let number = index("lock", "lock", number, LOCKS)?;
-    if *held() & (1 << number) != 0 {
+    let own = thread::current().id();
+    let found = claims().locks[number];
+    if found == Claim::Has(own) {
         return Err(refuse(Code::Held, "lock", format_args!("this element has lock {number} already")));
     }
+    claim(|claims| &mut claims.locks[number]);
     queue::set(address(elements.lock(number)));
-    *held() |= 1 << number;
+    claims().locks[number] = Claim::Has(own);
     Ok(())
 }
 
@@ -57,15 +110,23 @@ pub fn unlock(number: c_int) -> Result<(), Code> {
         return answer.map(drop);
     }
     let number = index("unlock", "lock", number, LOCKS)?;
-    if *held() & (1 << number) == 0 {
+    let found = {
+        let claim = &mut claims().locks[number];
+        let found = *claim;
+        if let Claim::Has(by) = found {
+            *claim = Claim::Queues(by);
+        }
+        found
+    };
+    if !matches!(found, Claim::Has(_)) {
         return Err(refuse(
             Code::NotHeld,
             "unlock",
             format_args!("this element does not have lock {number}"),
         ));
     }
-    *held() &= !(1 << number);
     queue::clear(address(elements.lock(number)));
+    release(&elements, |claims| &mut claims.locks[number]);
     Ok(())
 }
 
@@ -126,13 +187,15 @@ pub fn semaphore_wait(number: c_int) -> Result<(), Code> {
     }
     let semaphore = Semaphore::new("semaphore_wait", number)?;
     let Elements { me, count, .. } = semaphore.elements;
+    let index = semaphore.number;
+    claim(|claims| &mut claims.waits[index]);
     let is_taken = semaphore.alone(|word| {
         let value = word(COUNT).load();
         if value > 0 {
             word(COUNT).set(value - 1);
             return true;
         }
-        // An element waits once at a time, so the queue has room for all.
+        // By its claim an element waits once at a time, so the queue has room for all.
         let tail = word(TAIL).load();
         word(SEMAPHORE_WORDS + tail as usize % count).set(me as u64);
         word(TAIL).set(tail + 1);
@@ -142,6 +205,7 @@ pub fn semaphore_wait(number: c_int) -> Result<(), Code> {
         memory::wait_until(|| semaphore.woken(me).load() != 0);
         semaphore.woken(me).set(0);
     }
+    release(&semaphore.elements, |claims| &mut claims.waits[index]);
     Ok(())
 }
 
