@@ -145,6 +145,15 @@ fn native_regions_are_closed_while_others_work_on_them() {
     keeps_its_promises("closing", "closing");
 }
 
+/// A thread that waits for a message of a queue which another one closes gets an error.
+#[test]
+fn native_queue_is_closed_while_threads_wait_for_a_message() {
+    let scratch = Scratch::new("native-queue-closing");
+    let compiled = compile("mpicc", "queue_closing", scratch.path());
+    let ran = run(program("mpiexec").args(["-n", "1"]).arg(&compiled), LIMIT).expect_success();
+    assert!(ran.stdout.contains("queue closing: ok\n"), "{ran}");
+}
+
 // Paper: C13
 #[test]
 fn native_fence_is_pending_until_a_stopped_rank_of_another_node_goes_on() {
@@ -235,6 +244,17 @@ fn native_multicast_over_a_tree_costs_the_origin_four_records_on_any_number_of_n
             "{nodes} nodes: {ran}"
         );
     }
+}
+
+/// Pieces for a rank that stands still wait at the origin.
+// Paper: C12
+#[test]
+fn native_multicast_to_a_rank_that_stands_still_fills_the_memory_of_no_other() {
+    let scratch = Scratch::new("native-slow");
+    let compiled = compile("mpicc", "multicast_slow", scratch.path());
+    let mut mpiexec = program("mpiexec");
+    let ran = run(mpiexec.args(["-n", "7", "--virtual-nodes", "7"]).arg(&compiled), LIMIT).expect_success();
+    assert!(ran.stdout.contains("slow: ok\n"), "{ran}");
 }
 
 /// Runs a program where datagrams are lost, come twice and out of order.

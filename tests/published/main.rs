@@ -104,6 +104,7 @@ fn published_regions_keep_their_rights() {
     for _ in 0..3 {
         service.ask(&["rights"]);
     }
+    service.ask(&["threads"]);
     service.end();
 }
 

@@ -18,7 +18,8 @@
 //!
 //! A record is applied to the targets of its node inside [`Client::record`], so it is done once, and is
 //! answered when all that it was handed on to has been answered. The rank that takes it checks each target as
-//! for an operation of a mate. What is longer than a record goes in several. The state is reached under the
+//! for an operation of a mate. What is longer than a record goes in several, so many of which are unanswered
+//! at a time ([`UNANSWERED_MAX`]). The state is reached under the
 //! process lock alone.
 
 use core::ffi::{c_int, c_void};
@@ -49,6 +50,9 @@ const HEAD_BYTES: usize = 24;
 const ANSWER_BYTES: usize = 16;
 /// Parts into which nodes are divided.
 const FANOUT: usize = 4;
+/// Records of this rank's own operations that have not been answered, at most, before it sends another one:
+/// ranks that hand them on keep no more of them.
+const UNANSWERED_MAX: usize = 64;
 
 /// Receiver of the end of an operation.
 #[derive(Debug)]
@@ -225,6 +229,12 @@ impl State {
         self.end_part(&operation);
     }
 
+    /// Records of operations of this rank that have not been answered.
+    fn own_unanswered(&self) -> usize {
+        let is_own = |pending: &&Pending| matches!(pending.operation.receiver, Receiver::Own(_));
+        self.pending.values().filter(is_own).count()
+    }
+
     fn is_here(&self, target: &Handle) -> bool {
         self.job.local_ranks().contains(target.rank as usize)
     }
@@ -367,6 +377,12 @@ fn try_send(to: usize, head: &mut [u8], data: &[u8], operation: &Rc<Operation>) 
     Some(true)
 }
 
+/// Whether so many records are unanswered that another one waits.
+fn is_full() -> bool {
+    // SAFETY: the callers hold the process lock.
+    unsafe { state() }.is_some_and(|state| state.own_unanswered() >= UNANSWERED_MAX)
+}
+
 fn transmit() {
     // SAFETY: the callers hold the process lock.
     if let Some(state) = unsafe { state() } {
@@ -420,6 +436,10 @@ pub unsafe fn write(handles: &[Handle], offset: u64, from: *const c_void, bytes:
             let piece_bytes = record_bytes_max - HEAD_BYTES - targets::encode(&targets).len();
             let mut skip = 0;
             loop {
+                if is_full() {
+                    transmit();
+                    remote_memory::wait(&mut rank, |_| !is_full());
+                }
                 let piece = &data[skip..bytes.min(skip + piece_bytes)];
                 let mut head = head_of(offset.wrapping_add(skip as u64), &targets, piece.len());
                 let mut sent = try_send(to, &mut head, piece, &operation);

@@ -340,11 +340,14 @@ pub unsafe fn take(
             unsafe { queue.take(message, into.cast()) };
             return Ok((message.bytes, message.from));
         }
-        drop(rank);
         if !is_awaited {
             return Err((EMPTY, 0));
         }
-        word_wait::until_by(word_wait::Partner::Any, queue.base().addr().get(), || queue.has_message());
+        let memory = region::memory_of(&queue).ok_or((NO_REGION_STATUS, 0))?;
+        drop(rank);
+        // Another thread may close the queue meanwhile.
+        let is_over = || memory.is_closed() || queue.has_message();
+        word_wait::until_by(word_wait::Partner::Any, queue.base().addr().get(), is_over);
     }
 }
 

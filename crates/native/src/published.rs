@@ -9,7 +9,7 @@
 //!
 //! A handle of such a region is good in this process alone: what reaches the region is the connection that
 //! stands behind it. Nothing here needs a job but publishing. Who waits sleeps in the kernel, without the
-//! process lock.
+//! process lock, at a connection that no other thread uses meanwhile ([`Entry::ask_alone`]).
 
 mod far;
 mod owner;
@@ -17,7 +17,7 @@ mod owner;
 use core::ffi::{c_int, c_void};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::*};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tutti_shm::published::area::Mapped;
 use tutti_shm::published::door::Door;
@@ -36,6 +36,8 @@ pub use owner::{publish, publish_signal};
 const OUTSIDE: u32 = u32::MAX;
 /// Regions that one process has open, at most.
 const OPEN_MAX: usize = 4096;
+/// Connections that are kept so.
+const IDLE_MAX: usize = 4;
 
 /// An open region.
 #[derive(Debug)]
@@ -46,13 +48,15 @@ struct Entry {
     lines: Option<Seen>,
     opened: Opened,
     rights: u32,
+    /// Connections of questions that are over, for the next ones that have one alone.
+    idle: Mutex<Vec<Door>>,
 }
 
 /// How the server is asked.
 #[derive(Debug)]
 enum Access {
-    /// By the client's own connection.
-    Client(Door),
+    /// By the client's own connection, to a region of this user and name.
+    Client(Door, u32, String),
     /// The same, to another node.
     Far(far::Far),
     /// Region of this process: it has mapped it, or its messages come to it.
@@ -126,6 +130,12 @@ fn find(handle: &Handle) -> Result<Arc<Entry>, c_int> {
     place.and_then(|place| place.entry.clone()).ok_or(NO_REGION_STATUS)
 }
 
+/// Whether this process publishes anything.
+pub fn is_any_owned() -> bool {
+    let places = PLACES.read().unwrap_or_else(PoisonError::into_inner);
+    places.iter().flat_map(|place| &place.entry).any(|entry| matches!(entry.access, Access::Owner(_)))
+}
+
 /// Closes it: for its owner this ends it for everybody.
 pub fn close(handle: &Handle) -> c_int {
     let entry = match find(handle) {
@@ -146,7 +156,7 @@ pub fn close(handle: &Handle) -> c_int {
     }
     match &entry.access {
         Access::Owner(own) => own.close(u64::from(entry.opened.line)),
-        Access::Client(_) | Access::Far(_) => OK,
+        Access::Client(..) | Access::Far(_) => OK,
     }
 }
 
@@ -166,17 +176,13 @@ pub fn open(name: &[u8], rights: c_int) -> Result<Handle, c_int> {
     match far::Far::open(&name, node, rights)? {
         far::Found::Here => open_here(&name, rights),
         far::Found::There { far, opened, rights } => {
-            add(Entry { access: Access::Far(far), mapped: None, lines: None, opened, rights })
+            add(Entry::new(Access::Far(far), None, None, opened, rights))
         }
     }
 }
 
 fn open_here(name: &name::Name<'_>, rights: u32) -> Result<Handle, c_int> {
-    let door = Door::connect(name.uid, name.name).map_err(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied => NO_RIGHT,
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => NO_REGION_STATUS,
-        _ => MEMORY,
-    })?;
+    let door = connect(name.uid, name.name)?;
     // One that ends just now is there no more.
     let (answer, data, descriptors) = door.ask(Ask::Open(rights), &[]).map_err(|_| NO_REGION_STATUS)?;
     if answer.status != Status::Ok {
@@ -191,7 +197,16 @@ fn open_here(name: &name::Name<'_>, rights: u32) -> Result<Handle, c_int> {
     };
     let lines = descriptors.next().ok_or(REFUSED)?;
     let lines = Some(Seen::map(std::os::fd::AsFd::as_fd(&lines)).map_err(|_| MEMORY)?);
-    add(Entry { access: Access::Client(door), mapped, lines, opened, rights })
+    let access = Access::Client(door, name.uid, name.name.to_owned());
+    add(Entry::new(access, mapped, lines, opened, rights))
+}
+
+fn connect(uid: u32, name: &str) -> Result<Door, c_int> {
+    Door::connect(uid, name).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => NO_RIGHT,
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => NO_REGION_STATUS,
+        _ => MEMORY,
+    })
 }
 
 /// Maps the memory that has come.
@@ -219,6 +234,10 @@ pub fn memory(handle: &Handle) -> *mut c_void {
 }
 
 impl Entry {
+    fn new(access: Access, mapped: Option<Mapped>, lines: Option<Seen>, opened: Opened, rights: u32) -> Self {
+        Entry { access, mapped, lines, opened, rights, idle: Mutex::default() }
+    }
+
     /// Memory in which this process does an operation itself.
     fn here(&self, needs_write: bool) -> Option<&Mapped> {
         let may_write =
@@ -239,7 +258,7 @@ impl Entry {
         }
         let changed = Ask::Changed(self.opened.line.into());
         match &self.access {
-            Access::Client(door) => door.say(changed),
+            Access::Client(door, ..) => door.say(changed),
             // Its memory is mapped nowhere here: the server knows of each change.
             Access::Far(_) => {}
             Access::Owner(own) => own.say(changed),
@@ -248,15 +267,54 @@ impl Entry {
 
     fn ask(&self, ask: Ask, data: &[u8]) -> Result<(Answer, Vec<u8>), c_int> {
         let door = match &self.access {
-            Access::Client(door) => door,
-            Access::Far(far) => far.door(matches!(ask, Ask::Wait(..)), &self.opened, self.rights)?,
-            Access::Owner(own) => own.client_door()?,
+            Access::Client(door, ..) => door,
+            Access::Far(far) => far.door(),
+            Access::Owner(_) => return self.ask_alone(ask, data),
         };
+        self.ask_by(door, ask, data)
+    }
+
+    fn ask_by(&self, door: &Door, ask: Ask, data: &[u8]) -> Result<(Answer, Vec<u8>), c_int> {
         let (answer, data, _) = door.ask(ask, data).map_err(|_| match self.status() {
             OK => GONE,
             status => status,
         })?;
         if answer.status == Status::Ok { Ok((answer, data)) } else { Err(answer.status as c_int) }
+    }
+
+    /// Asks by a connection that no other thread uses until the answer is here: so one that waits keeps no
+    /// other from operations, which may be what it waits for.
+    fn ask_alone(&self, ask: Ask, data: &[u8]) -> Result<(Answer, Vec<u8>), c_int> {
+        let found = self.idle().pop();
+        let door = found.map_or_else(|| self.connect_again(), Ok)?;
+        let answered = self.ask_by(&door, ask, data);
+        let mut idle = self.idle();
+        if !matches!(answered, Err(GONE | NO_REGION_STATUS)) && idle.len() < IDLE_MAX {
+            idle.push(door);
+        }
+        answered
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Door>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more connection to the same region.
+    fn connect_again(&self) -> Result<Door, c_int> {
+        let (first, made) = match &self.access {
+            Access::Owner(own) => return own.client_door(),
+            Access::Client(first, uid, name) => (first, self.open_again(*uid, name)),
+            Access::Far(far) => (far.door(), far.reach_again(&self.opened, self.rights)),
+        };
+        // What has become of the region the first connection knows: another server may have one like it.
+        self.ask_by(first, Ask::Open(self.rights), &[])?;
+        made
+    }
+
+    fn open_again(&self, uid: u32, name: &str) -> Result<Door, c_int> {
+        let door = connect(uid, name)?;
+        let (_, data) = self.ask_by(&door, Ask::Open(self.rights), &[])?;
+        if Opened::decode(&data) == Some(self.opened) { Ok(door) } else { Err(NO_REGION_STATUS) }
     }
 
     fn right(&self, right: u32) -> c_int {
@@ -434,7 +492,7 @@ pub fn wait(handle: &Handle, offset: u64, comparison: c_int, value: i64) -> c_in
                 return OK;
             }
         }
-        entry.ask(Ask::Wait(offset, comparison, value), &[]).err().unwrap_or(OK)
+        entry.ask_alone(Ask::Wait(offset, comparison, value), &[]).err().unwrap_or(OK)
     };
     find(handle).map_or_else(|status| status, wait)
 }

@@ -7,8 +7,9 @@
 use core::ffi::{c_int, c_void};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::Release;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tutti_rma::claims::Claims;
 use tutti_rma::region::{Region, Rights};
@@ -58,7 +59,27 @@ struct Open {
 struct State {
     own: Option<Own>,
     /// Memory that this rank has taken, by address.
-    memory: BTreeMap<usize, Mapping>,
+    memory: BTreeMap<usize, Arc<Taken>>,
+}
+
+/// Memory that this rank has taken. It stays mapped as long as the value, so a thread that looks at it
+/// without the process lock holds the value.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    mapping: Mapping,
+    /// Whether it was a queue that has been closed since.
+    is_closed: AtomicBool,
+}
+
+impl Taken {
+    fn new(mapping: Mapping) -> Arc<Self> {
+        Arc::new(Taken { mapping, is_closed: AtomicBool::new(false) })
+    }
+
+    /// Whether the queue in it was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Acquire)
+    }
 }
 
 static STATE: Mutex<State> = Mutex::new(State { own: None, memory: BTreeMap::new() });
@@ -85,7 +106,7 @@ pub fn alloc(bytes: usize) -> *mut c_void {
     let base = mapping.base();
     // Threads of the program may store there too.
     word_wait::add_memory(base.addr().get(), mapping.range().bytes as usize, Storers::Anybody);
-    state().memory.insert(base.addr().get(), mapping);
+    state().memory.insert(base.addr().get(), Taken::new(mapping));
     base.as_ptr().cast()
 }
 
@@ -93,8 +114,8 @@ pub fn alloc(bytes: usize) -> *mut c_void {
 pub fn free(memory: *mut c_void) -> c_int {
     let Some(rank) = rank::enter() else { return NOT_RUNNING };
     let mut state = state();
-    let Some(mapping) = state.memory.get(&memory.addr()) else { return INVALID };
-    let range = mapping.range();
+    let Some(taken) = state.memory.get(&memory.addr()) else { return INVALID };
+    let range = taken.mapping.range();
     if state.own.as_ref().is_some_and(|own| own.open.values().any(|open| open.line.range == range)) {
         return BUSY;
     }
@@ -189,8 +210,8 @@ pub fn open(memory: *mut c_void, bytes: usize, rights: c_int) -> Result<Handle, 
         return Err(INVALID);
     }
     let mut state = state();
-    let (base, mapping) = state.memory.range(..=memory.addr()).next_back().ok_or(INVALID)?;
-    let (begin, range) = (memory.addr() - base, mapping.range());
+    let (base, taken) = state.memory.range(..=memory.addr()).next_back().ok_or(INVALID)?;
+    let (begin, range) = (memory.addr() - base, taken.mapping.range());
     if begin.checked_add(bytes).is_none_or(|end| end as u64 > range.bytes) {
         return Err(INVALID);
     }
@@ -240,7 +261,7 @@ pub fn open_queue(bytes: usize, taker: Taker) -> Result<Handle, c_int> {
     if opened.is_ok() {
         // Calls of this library alone change it.
         word_wait::add_memory(address, length, Storers::Calls);
-        state.memory.insert(address, mapping);
+        state.memory.insert(address, Taken::new(mapping));
     }
     opened
 }
@@ -291,11 +312,21 @@ pub fn close(handle: &Handle) -> c_int {
         own.open.remove(&handle.slot);
     }
     if found.1.line.rights as c_int & QUEUE != 0 {
-        state.memory.remove(&found.1.address);
+        if let Some(taken) = state.memory.remove(&found.1.address) {
+            taken.is_closed.store(true, Release);
+        }
         word_wait::remove_memory(found.1.address);
         rank.free_shared(found.1.line.range);
+        // Threads that wait for a message see that none comes.
+        rank.wake_own();
     }
     OK
+}
+
+/// The memory of a queue of this rank, for a thread that waits for a message without the process lock. It has
+/// found the queue under that lock, and not released it since.
+pub(crate) fn memory_of(queue: &Queue) -> Option<Arc<Taken>> {
+    state().memory.get(&queue.base().addr().get()).cloned()
 }
 
 fn taker_of(handle: &Handle) -> Option<Taker> {

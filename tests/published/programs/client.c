@@ -253,7 +253,7 @@ static void attack(unsigned uid, const char *name)
     }
 }
 
-/* A thread waits, and others work on the same region meanwhile. */
+/* Threads wait, and others work on the same region meanwhile, also by questions to its server. */
 static tutti_region shared;
 
 static void *waits(void *result)
@@ -262,17 +262,30 @@ static void *waits(void *result)
     return NULL;
 }
 
-static void threads(void)
+static void *waits_too(void *result)
 {
-    pthread_t thread;
-    int64_t found = 0;
-    int result = 1;
-    shared = open_all_rights("all");
-    CHECK(tutti_write(&shared, 1024, &found, 8, TUTTI_WAIT) == TUTTI_OK);
+    *(int *)result = tutti_wait_for(&shared, 1032, TUTTI_EQ, 7);
+    return NULL;
+}
+
+static void threads(int rights)
+{
+    pthread_t thread, other;
+    int64_t found = 0, zeros[2] = {0};
+    int result = 1, result_too = 1;
+    tutti_region all = open_all_rights("all");
+    CHECK(tutti_write(&all, 1024, zeros, sizeof zeros, TUTTI_WAIT) == TUTTI_OK);
+    CHECK(tutti_close(&all) == TUTTI_OK);
+    CHECK(tutti_open_published(name_of("all"), rights, &shared, NULL) == TUTTI_OK);
     CHECK(pthread_create(&thread, NULL, waits, &result) == 0);
+    CHECK(pthread_create(&other, NULL, waits_too, &result_too) == 0);
+    for (int i = 0; i < 7; i++)
+        CHECK(tutti_fetch_add(&shared, 1032, 1, &found, TUTTI_WAIT) == TUTTI_OK && found == i);
+    CHECK(pthread_join(other, NULL) == 0 && result_too == TUTTI_OK);
     for (int i = 0; i < 7; i++)
         CHECK(tutti_fetch_add(&shared, 1024, 1, &found, TUTTI_WAIT) == TUTTI_OK && found == i);
     CHECK(pthread_join(thread, NULL) == 0 && result == TUTTI_OK);
+    CHECK(tutti_close(&shared) == TUTTI_OK);
 }
 
 int main(int argc, char **argv)
@@ -295,7 +308,8 @@ int main(int argc, char **argv)
     } else if (strcmp(subject, "refused") == 0) {
         CHECK(tutti_open_published(name_of(more), 0, &region, NULL) == TUTTI_ERR_RIGHT);
     } else if (strcmp(subject, "threads") == 0) {
-        threads();
+        threads(0);
+        threads(TUTTI_READ | TUTTI_ATOMIC);
     } else if (strcmp(subject, "status") == 0) {
         /* What opening a region gives, as a number. */
         int status = tutti_open_published(name_of("all"), 0, &region, NULL);

@@ -1,11 +1,9 @@
 //! The client's side of a region of another node ([`tutti_shm::published::far`]).
 //!
-//! All operations go by one connection, one after another. Waits have a connection of their own, made when
-//! the first one comes, so that a thread that waits keeps no other from its operations.
+//! All operations go by one connection, one after another, and waits by others.
 
 use core::ffi::c_int;
 use std::io;
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tutti_shm::published::door::Door;
 use tutti_shm::published::far::{Given, Wanted, ask_daemon, enter};
@@ -22,9 +20,6 @@ const TRIES: usize = 3;
 pub(super) struct Far {
     wanted: Wanted,
     door: Door,
-    waits: OnceLock<Door>,
-    /// Held by who makes the second connection.
-    opening: Mutex<()>,
 }
 
 /// Where it was found.
@@ -42,29 +37,16 @@ impl Far {
         // Any node is this one from now on.
         wanted.node = node;
         let (opened, rights) = open(&door, rights)?;
-        let far = Far { wanted, door, waits: OnceLock::new(), opening: Mutex::new(()) };
-        Ok(Found::There { far, opened, rights })
+        Ok(Found::There { far: Far { wanted, door }, opened, rights })
     }
 
-    /// The connection for an operation, or for a wait, on the region that was opened.
-    pub(super) fn door(&self, waits: bool, opened: &Opened, rights: u32) -> Result<&Door, c_int> {
-        if !waits {
-            return Ok(&self.door);
-        }
-        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(door) = self.waits.get() {
-            return Ok(door);
-        }
-        let made = self.reach_again(opened, rights);
-        // What has become of the region the first connection knows: another server may have one like it.
-        match self.door.ask(Ask::Open(rights), &[]) {
-            Err(_) => Err(GONE),
-            Ok((answer, ..)) if answer.status != Status::Ok => Err(answer.status as c_int),
-            Ok(_) => made.map(|door| self.waits.get_or_init(|| door)),
-        }
+    /// The connection for operations.
+    pub(super) fn door(&self) -> &Door {
+        &self.door
     }
 
-    fn reach_again(&self, opened: &Opened, rights: u32) -> Result<Door, c_int> {
+    /// One more connection, which has opened the region as it was opened.
+    pub(super) fn reach_again(&self, opened: &Opened, rights: u32) -> Result<Door, c_int> {
         let Some(Reached { door, .. }) = reach(&self.wanted)? else { return Err(GONE) };
         let (again, _) = open(&door, rights)?;
         if again == *opened { Ok(door) } else { Err(NO_REGION_STATUS) }

@@ -5,7 +5,7 @@
 
 use core::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use tutti_runtime::{background, rank, sleep};
 use tutti_shm::published::area::Mapped;
@@ -29,8 +29,6 @@ static OWNER: Mutex<Option<Arc<Door>>> = Mutex::new(None);
 pub(super) struct Own {
     door: Arc<Door>,
     name: String,
-    /// For waits: as a client of its own region.
-    client: OnceLock<Door>,
     receiver: Option<Arc<Receiver>>,
 }
 
@@ -99,13 +97,29 @@ impl Made {
         receiver: Option<Arc<Receiver>>,
     ) -> Result<Handle, c_int> {
         let Made { door, opened, lines, .. } = self;
-        let (answer, ..) = door.ask(Ask::Ready(opened.line.into()), &[]).map_err(|_| MEMORY)?;
-        if answer.status != Status::Ok {
-            return Err(answer.status as c_int);
+        let ready = match door.ask(Ask::Ready(opened.line.into()), &[]) {
+            Ok((answer, ..)) if answer.status == Status::Ok => Ok(()),
+            Ok((answer, ..)) => Err(answer.status as c_int),
+            Err(_) => Err(MEMORY),
+        };
+        let made = ready.and_then(|()| {
+            let own = Own { door: Arc::clone(&door), name: name.to_owned(), receiver };
+            super::add(Entry::new(Access::Owner(own), mapped, Some(lines), opened, rights))
+        });
+        if made.is_err() {
+            withdraw(&door, opened);
         }
-        let own = Own { door, name: name.to_owned(), client: OnceLock::new(), receiver };
-        super::add(Entry { access: Access::Owner(own), mapped, lines: Some(lines), opened, rights })
+        made
     }
+
+    /// Gives the name back: there is to be no region.
+    fn undo(&self) {
+        withdraw(&self.door, self.opened);
+    }
+}
+
+fn withdraw(door: &Door, opened: Opened) {
+    let _ = door.ask(Ask::Withdraw(opened.line.into()), &[]);
 }
 
 fn checked_name(name: &[u8]) -> Result<&str, c_int> {
@@ -123,7 +137,7 @@ pub fn publish(name: &[u8], bytes: usize, rights: c_int, audience: Option<&[u8]>
     let mapped = match Mapped::map(made.gift.as_fd(), bytes, true) {
         Ok(mapped) => mapped,
         Err(_) => {
-            let _ = made.door.ask(Ask::Withdraw(made.opened.line.into()), &[]);
+            made.undo();
             return Err(MEMORY);
         }
     };
@@ -147,7 +161,10 @@ pub unsafe fn publish_signal(
     }
     let made = make(name, bytes, MESSAGES, name::audience(audience).ok_or(INVALID)?)?;
     sleep::note_handlers();
-    let Ok(socket) = made.gift.try_clone() else { return Err(MEMORY) };
+    let Ok(socket) = made.gift.try_clone() else {
+        made.undo();
+        return Err(MEMORY);
+    };
     let receiver =
         Arc::new(Receiver { socket: Door::of(socket), has_ended: Mutex::new(false), ended: Condvar::new() });
     let (own, context) = (Arc::clone(&receiver), Context(context));
@@ -155,8 +172,12 @@ pub unsafe fn publish_signal(
         let context = context;
         own.serve(function, context.0);
     };
+    // The function may call the library, beside the threads of the program.
+    if let Some(_rank) = rank::enter() {
+        rank::LOCK.need_while_held();
+    }
     if background::spawn("tutti-signal", body).is_err() {
-        let _ = made.door.ask(Ask::Withdraw(made.opened.line.into()), &[]);
+        made.undo();
         return Err(MEMORY);
     }
     let made_handle = made.finish(name, MESSAGES, None, Some(Arc::clone(&receiver)));
@@ -213,15 +234,9 @@ impl Own {
     }
 
     /// A connection as a client has it.
-    pub(super) fn client_door(&self) -> Result<&Door, c_int> {
-        if let Some(door) = self.client.get() {
-            return Ok(door);
-        }
+    pub(super) fn client_door(&self) -> Result<Door, c_int> {
         let door = Door::connect(name::own_user(), &self.name).map_err(|_| GONE)?;
         let (answer, ..) = door.ask(Ask::Open(0), &[]).map_err(|_| GONE)?;
-        if answer.status != Status::Ok {
-            return Err(answer.status as c_int);
-        }
-        Ok(self.client.get_or_init(|| door))
+        if answer.status == Status::Ok { Ok(door) } else { Err(answer.status as c_int) }
     }
 }
