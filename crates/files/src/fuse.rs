@@ -15,7 +15,7 @@ mod answers;
 mod nodes;
 mod wire;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,8 +42,8 @@ pub struct Mounted {
     path: String,
     device: OwnedFd,
     nodes: Mutex<Nodes>,
-    /// Requests that wait for a lock and have been interrupted.
-    interrupted: Mutex<HashSet<u64>>,
+    /// Requests that wait for a lock, and whether each has been interrupted.
+    waiting: Mutex<HashMap<u64, bool>>,
     is_gone: AtomicBool,
     link_noticed: AtomicBool,
     notice: Box<Notice>,
@@ -71,7 +71,7 @@ impl Mounted {
             path: String::from_utf8_lossy(&export.path).into_owned(),
             device,
             nodes: Mutex::default(),
-            interrupted: Mutex::default(),
+            waiting: Mutex::default(),
             is_gone: AtomicBool::new(false),
             link_noticed: AtomicBool::new(false),
             notice,

@@ -6,20 +6,21 @@
 //! | [`folders`] | the exported folders: what lies below them, and nothing else |
 //! | [`files`] | open files of a session |
 //!
-//! A connection that shows no key within [`KEY_MAX`] is closed; so many may be without one at a time. Files
+//! A connection that shows no key within [`KEY_MAX`] is closed. So many may be without one at a time, and the
+//! oldest of them loses its place to a new one: so nobody keeps others out by waiting. Files
 //! of a session are closed with its last connection, and its locks with them. Bounds: [`CONNECTIONS_MAX`],
 //! [`FILES_MAX`].
 
 mod files;
 mod folders;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use crate::frames::{FRAME_MAX, Request, Secret, Welcome, Writer};
 use crate::origin::is_same;
@@ -56,7 +57,8 @@ pub struct Server {
     sessions: Mutex<HashMap<u64, Weak<Session>>>,
     next: AtomicU64,
     open: Arc<AtomicUsize>,
-    visitors: AtomicUsize,
+    /// Connections that have shown no key, by their numbers.
+    visitors: Mutex<BTreeMap<u64, Arc<TcpStream>>>,
     connections: AtomicUsize,
 }
 
@@ -73,29 +75,29 @@ impl Server {
             sessions: Mutex::default(),
             next: AtomicU64::new(1),
             open: Arc::default(),
-            visitors: AtomicUsize::new(0),
+            visitors: Mutex::default(),
             connections: AtomicUsize::new(0),
         })
     }
 
     /// Takes connections until the listener fails.
     pub fn run(self: Arc<Self>, listener: &TcpListener) {
-        for stream in listener.incoming() {
+        for (number, stream) in (0..).zip(listener.incoming()) {
             let Ok(stream) = stream else {
                 // No descriptor or memory now: not again and again without a pause.
                 std::thread::sleep(Duration::from_millis(20));
                 continue;
             };
-            let is_full = self.visitors.load(Ordering::Relaxed) >= VISITORS_MAX
-                || self.connections.load(Ordering::Relaxed) >= CONNECTIONS_MAX;
+            let is_full = self.connections.load(Ordering::Relaxed) >= CONNECTIONS_MAX;
             if is_full || settle(&stream).is_err() {
                 continue;
             }
-            self.visitors.fetch_add(1, Ordering::Relaxed);
+            let stream = Arc::new(stream);
+            self.add_visitor(number, stream.clone());
             let server = self.clone();
             let began = std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
-                let session = server.welcome(&stream);
-                server.visitors.fetch_sub(1, Ordering::Relaxed);
+                let session = server.welcome(number, &stream);
+                server.visitors().remove(&number);
                 if let Ok(session) = session {
                     server.connections.fetch_add(1, Ordering::Relaxed);
                     let _ = server.serve(&stream, &session);
@@ -103,20 +105,37 @@ impl Server {
                 }
             });
             if began.is_err() {
-                self.visitors.fetch_sub(1, Ordering::Relaxed);
+                self.visitors().remove(&number);
             }
         }
     }
 
+    fn visitors(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<TcpStream>>> {
+        self.visitors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_visitor(&self, number: u64, stream: Arc<TcpStream>) {
+        let mut visitors = self.visitors();
+        if visitors.len() >= VISITORS_MAX
+            && let Some((_, oldest)) = visitors.pop_first()
+        {
+            // Its thread ends by that.
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        visitors.insert(number, stream);
+    }
+
     /// Gives a session to a client that shows the key.
-    fn welcome(&self, stream: &TcpStream) -> io::Result<Arc<Session>> {
-        stream.set_read_timeout(Some(KEY_MAX))?;
+    fn welcome(&self, number: u64, stream: &TcpStream) -> io::Result<Arc<Session>> {
+        let mut hello = Hello { stream, until: Instant::now() + KEY_MAX };
         let wrong = || io::Error::from(io::ErrorKind::PermissionDenied);
-        let frame = read_frame(stream, HELLO_MAX)?.ok_or_else(wrong)?;
+        let frame = read_frame(&mut hello, HELLO_MAX)?.ok_or_else(wrong)?;
         let Ok(Request::Hello { key, session }) = Request::decode(&frame) else { return Err(wrong()) };
         if !is_same(&key, &self.client_key) {
             return Err(wrong());
         }
+        // One that has lost its place is at its end.
+        self.visitors().remove(&number).ok_or_else(wrong)?;
         stream.set_read_timeout(None)?;
         let session = self.session(session).ok_or_else(wrong)?;
         let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -170,8 +189,25 @@ impl Server {
     }
 }
 
+/// First bytes of a connection, all of which are here at a time or never.
+struct Hello<'a> {
+    stream: &'a TcpStream,
+    until: Instant,
+}
+
+impl Read for Hello<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(into)
+    }
+}
+
 /// One frame without its length; none: the other side has ended between two.
-pub(crate) fn read_frame(mut stream: &TcpStream, most: usize) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read_frame(mut stream: impl Read, most: usize) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     match stream.read_exact(&mut length) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),

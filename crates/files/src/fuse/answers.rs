@@ -1,6 +1,7 @@
 //! An answer to each request of the kernel.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Mounted;
@@ -71,10 +72,8 @@ impl Mounted {
             FORGET | BATCH_FORGET => self.forget(head, fields),
             INTERRUPT => {
                 let mut fields = fields;
-                self.interrupted
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner)
-                    .insert(fields.u64()?);
+                // The others end soon.
+                self.waiting().entry(fields.u64()?).and_modify(|is_interrupted| *is_interrupted = true);
                 Ok(None)
             }
             DESTROY => Ok(Some(Answer::to(head.unique).finish())),
@@ -384,14 +383,21 @@ impl Mounted {
         let Ok(wanted) = WantedLock::read(&mut fields) else {
             return self.reply(head, Err(Failed::Errno(libc::EINVAL)));
         };
+        self.waiting().insert(head.unique, false);
         let mounted = self.clone();
         let wait = move || {
             let answered = mounted.wait_for_lock(head, wanted);
+            mounted.waiting().remove(&head.unique);
             mounted.reply(head, answered);
         };
         if std::thread::Builder::new().stack_size(256 << 10).spawn(wait).is_err() {
+            self.waiting().remove(&head.unique);
             self.reply(head, Err(Failed::Errno(libc::ENOLCK)));
         }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, bool>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait_for_lock(&self, head: Head, wanted: WantedLock) -> Answered {
@@ -406,11 +412,9 @@ impl Mounted {
                     return Ok(Some(Answer::to(head.unique).finish()));
                 }
             }
-            let mut interrupted = self.interrupted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if interrupted.remove(&head.unique) {
+            if self.waiting().get(&head.unique) == Some(&true) {
                 return Err(Failed::Errno(libc::EINTR));
             }
-            drop(interrupted);
             std::thread::sleep(LOCK_EVERY);
         }
     }

@@ -127,6 +127,35 @@ fn fuse_keeps_the_lock_of_a_whole_file_until_the_open_file_ends() {
     assert_eq!(lock(&mut kernel, two, libc::F_RDLCK, 1), Ok(()));
 }
 
+/// Of requests that are interrupted those alone are kept that wait for a lock, until they end.
+#[test]
+fn fuse_forgets_interrupted_requests_that_have_ended() {
+    let mut kernel = Kernel::new("fuse-interrupted");
+    let node = kernel.ask(operation::LOOKUP, ROOT, b"data\0").expect("a file");
+    let node = u64::from_ne_bytes(node[..8].try_into().expect("eight"));
+    let mut open = || {
+        let opened = kernel.ask(operation::OPEN, node, &words(&[libc::O_RDWR as u32, 0])).expect("it opens");
+        opened[..8].to_vec()
+    };
+    let (one, two) = (open(), open());
+    let lock = |handle: &[u8]| [handle, &words(&[9, 0, 0, 0, 5, 0, libc::F_WRLCK as u32, 4, 1, 0])].concat();
+    kernel.ask(operation::SETLK, node, &lock(&one)).expect("a lock");
+    for number in 100..200 {
+        kernel.send(&request(operation::INTERRUPT, 0, &words(&[number, 0])));
+    }
+    assert_eq!(kernel.mounted.waiting.lock().expect("it is free").len(), 0);
+    // All requests of this kernel have the number 7.
+    kernel.send(&request(operation::SETLKW, node, &lock(&two)));
+    kernel.send(&request(operation::INTERRUPT, 0, &words(&[7, 0])));
+    let mut answers = Vec::new();
+    tutti_testkit::await_that("the wait ends", || {
+        answers.extend(kernel.take());
+        !answers.is_empty()
+    });
+    assert_eq!((answers[0].0, answers[0].1), (7, libc::EINTR));
+    assert_eq!(kernel.mounted.waiting.lock().expect("it is free").len(), 0);
+}
+
 /// Requests that no kernel sends, or that a later one may: each is answered or not, and the folder is there
 /// behind all of them.
 #[test]

@@ -78,6 +78,35 @@ fn server_reads_writes_and_lists_what_is_below_its_folder() {
     assert_eq!(refusal(client.read(handle, 0, 1)), libc::EBADF);
 }
 
+/// Connections without a key take no place from those who have it, however many they are.
+#[test]
+fn server_takes_clients_in_beside_as_many_visitors_as_it_keeps() {
+    let served = serve("origin-visitors");
+    let visit = || TcpStream::connect(served.origin.address).expect("a connection");
+    let visitors: Vec<_> = (0..2 * VISITORS_MAX).map(|_| visit()).collect();
+    let mut client = Connection::open(&served.origin, 0).expect("a connection");
+    assert_eq!(client.stat(Target::Place(at("data")), false).expect("it is there").size, 10);
+    // The oldest have lost their places.
+    assert_eq!(read_frame(&visitors[0], HELLO_MAX).expect("an end"), None);
+}
+
+/// The time for the key is one for all of its bytes.
+#[test]
+fn server_closes_a_connection_whose_key_comes_byte_by_byte() {
+    let served = serve("origin-drops");
+    let mut slow = TcpStream::connect(served.origin.address).expect("a connection");
+    let hello = Request::Hello { key: served.origin.client_key, session: 0 }.encode();
+    let pause = 2 * KEY_MAX / hello.len() as u32;
+    for byte in hello {
+        if slow.write_all(&[byte]).is_err() {
+            break;
+        }
+        std::thread::sleep(pause);
+    }
+    let answered = read_frame(&slow, FRAME_MAX);
+    assert!(!matches!(answered, Ok(Some(_))), "{answered:?}");
+}
+
 #[test]
 fn server_refuses_what_leads_out_of_its_folder() {
     let served = serve("origin-out");
