@@ -143,13 +143,15 @@ impl Client {
     /// Length of the queue of this connection: calls that were given up at their deadline and that the
     /// service has not answered yet. None wait at a service that has ended.
     pub fn waiting(&mut self) -> usize {
-        loop {
+        // Each call is answered once: what comes beyond that is left to the next call.
+        for _ in 0..self.waiting {
             match self.link.receive() {
                 Came::Packet(packet) => self.note_answered(&packet),
-                Came::Nothing => return self.waiting,
+                Came::Nothing => break,
                 Came::End => return 0,
             }
         }
+        self.waiting
     }
 
     /// Counts one call less that waits, if this answers one; each that has left is answered once.
@@ -204,8 +206,10 @@ impl Client {
         true
     }
 
-    /// The answer with this number; those to calls that were given up are dropped.
+    /// The answer with this number; those to calls that were given up are dropped. Each call is answered
+    /// once, so that a service which sends more does not keep its client beyond the deadline.
     fn receive(&mut self, number: u64, deadline_ns: u64) -> Result<(c_int, Vec<u8>), c_int> {
+        let mut before = self.waiting.saturating_sub(1);
         loop {
             // An answer that is here wins over a deadline that has passed.
             match self.link.receive() {
@@ -219,6 +223,10 @@ impl Client {
                     if reply.number == 0 && reply.status != OK {
                         return Err(reply.status);
                     }
+                    if before == 0 && now_ns() >= deadline_ns {
+                        return Err(DEADLINE);
+                    }
+                    before = before.saturating_sub(1);
                 }
                 Came::Nothing => {
                     if !self.wait_for_answer(deadline_ns) {
@@ -335,6 +343,37 @@ fn near(uid: u32, name: &str) -> Result<Link, c_int> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A client of a function `f` whose service has sent these replies, and the service's end.
+    fn client_of(numbers: impl Iterator<Item = u64>) -> (Client, OwnedFd) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (own, service) =
+            net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        for number in numbers {
+            let reply = Reply { status: OK, number, data: b"x" }.encode();
+            net::send(&service, &reply, SendFlags::DONTWAIT).unwrap();
+        }
+        let (lending, signatures) = (Lending::default(), vec!["f".to_owned()]);
+        (Client { link: Link::Near(own), lending, signatures, last: 0, waiting: 0 }, service)
+    }
+
+    #[test]
+    fn client_gives_up_at_its_deadline_whatever_else_its_service_sends() {
+        let (mut client, _service) = client_of((0..20).map(|number| 1000 + number));
+        assert_eq!(client.call("f", &[], Duration::ZERO), Err(DEADLINE));
+        assert!(matches!(client.link.receive(), Came::Packet(_)), "it has not read all of them");
+        client.waiting = 2;
+        assert_eq!(client.waiting(), 0);
+        assert!(matches!(client.link.receive(), Came::Packet(_)), "nor more than there are calls");
+    }
+
+    #[test]
+    fn client_takes_an_answer_behind_those_to_calls_that_were_given_up() {
+        let (mut client, _service) = client_of(1..=5);
+        (client.last, client.waiting) = (4, 4);
+        assert_eq!(client.call("f", &[], Duration::ZERO), Ok((OK, b"x".to_vec())));
+        assert_eq!(client.waiting(), 0);
+    }
 
     #[test]
     fn text_of_others_has_no_control_characters() {
