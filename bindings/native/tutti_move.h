@@ -32,8 +32,8 @@ extern "C" {
  * processes that are not in MPI_COMM_WORLD, a window or a persistent collective operation with a rank that moves, a session, a port, a
  * request that is not completed, a partitioned one, a message taken by MPI_Mprobe, an open queue, invocations, OpenSHMEM, shared memory,
  * MPI_THREAD_MULTIPLE, the checker;
- * when one that moves has an open region, a persistent request, or a file in a representation of MPI_Register_datarep; or when a
- * successor could not be started (TUTTI_ERR_START): there is no such node, no room (mpiexec --universe N), no such program there, or a
+ * when one that moves has an open region, publishes one or a signal, has a service, a persistent request, or a file in a representation
+ * of MPI_Register_datarep; or when a successor could not be started (TUTTI_ERR_START): there is no such node, no room (mpiexec --universe N), no such program there, or a
  * file has another file in its place there, or none. tutti_move_refusal says which. */
 int tutti_move(const char *node, const void *state, size_t bytes);
 

@@ -6,10 +6,11 @@ use std::sync::{Mutex, PoisonError};
 
 use tutti_mpi::api;
 use tutti_mpi::moving::{self, Moved, Refusal, Wish};
-use tutti_native::region;
 use tutti_native::status::{BUSY, NOT_RUNNING};
+use tutti_native::{published, region};
 
 use crate::call::slice;
+use crate::service;
 
 /// TUTTI_ERR_START.
 const NO_SUCCESSOR: c_int = -50;
@@ -24,6 +25,8 @@ fn objection(is_mover: bool) -> Option<String> {
         (tutti_dsm::process::running().is_some(), "runs a program of shared memory"),
         (region::is_queue_open(), "has an open queue, or invocations (tutti_close, tutti_call_quit)"),
         (is_mover && region::is_any_open(), "moves and has an open region (tutti_close)"),
+        (is_mover && published::is_any_owned(), "moves and publishes a region or a signal (tutti_close)"),
+        (is_mover && service::is_any_open(), "moves and has a service (tutti_service_close)"),
     ];
     first.into_iter().find(|(holds, _)| *holds).map(|(_, what)| what.to_owned())
 }

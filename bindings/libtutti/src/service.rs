@@ -36,6 +36,11 @@ fn stops() -> std::sync::MutexGuard<'static, BTreeMap<i64, Stop>> {
     STOPS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether this process has a service that is open.
+pub(crate) fn is_any_open() -> bool {
+    !SERVICES.is_empty()
+}
+
 /// Text of the program; none where it gives null or no UTF-8.
 ///
 /// # Safety

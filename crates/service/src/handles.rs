@@ -34,6 +34,11 @@ impl<T> Handles<T> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.lock().by_number.is_empty()
+    }
+
     /// Number of one more.
     pub fn add(&self, one: T) -> i64 {
         let mut all = self.lock();

@@ -22,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <tutti.h>
+#include <tutti_call.h>
 #include <tutti_move.h>
 #include <unistd.h>
 
@@ -593,6 +595,14 @@ static void refused(char *program) {
     expect_refusal(TUTTI_ERR_BUSY, "rank 0 moves and has an open region");
     tutti_close(&region);
     tutti_free(memory);
+    void *published;
+    WANT(tutti_publish(name, 64, TUTTI_READ, NULL, &published, &region) == TUTTI_OK, "a published region");
+    expect_refusal(TUTTI_ERR_BUSY, "rank 0 moves and publishes a region");
+    tutti_close(&region);
+    int64_t service;
+    WANT(tutti_service_open(name, NULL, &service) == TUTTI_OK, "a service");
+    expect_refusal(TUTTI_ERR_BUSY, "rank 0 moves and has a service");
+    tutti_service_close(service);
     /* Without a wish nobody asks. */
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     WANT(tutti_move(NULL, NULL, 0) == 0, "nobody has wished to move");
