@@ -88,14 +88,20 @@ impl Mapped {
     /// Maps memory that somebody else may have made: its size must stand.
     ///
     /// # Errors
-    /// When it is no such memory, is shorter, or may not be written.
+    /// When it is no such memory, is shorter, or may not be written. Memory of large pages is none: the
+    /// kernel may have no page at the first use, which would be the end of this process.
     pub fn map(descriptor: BorrowedFd<'_>, bytes: usize, is_writable: bool) -> io::Result<Self> {
-        // SAFETY: stat is plain data, filled by the kernel before it is read; plain system calls.
-        let (stat, seals) = unsafe {
+        // SAFETY: both are plain data, filled by the kernel before they are read; plain system calls.
+        let (stat, kind, seals) = unsafe {
             let mut stat: libc::stat = std::mem::zeroed();
+            let mut system: libc::statfs = std::mem::zeroed();
             checked(libc::fstat(descriptor.as_raw_fd(), &mut stat))?;
-            (stat, libc::fcntl(descriptor.as_raw_fd(), libc::F_GET_SEALS))
+            checked(libc::fstatfs(descriptor.as_raw_fd(), &mut system))?;
+            (stat, system.f_type, libc::fcntl(descriptor.as_raw_fd(), libc::F_GET_SEALS))
         };
+        if kind != libc::TMPFS_MAGIC {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is no ordinary memory"));
+        }
         if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 || (stat.st_size as u64) < bytes as u64 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is shorter, or may become so"));
         }

@@ -1,7 +1,7 @@
 use super::area::Area;
 use super::lines::{Lines, Seen};
 use super::*;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
 const ALL: [Ask; 14] = [
     Ask::Open(READ | WRITE),
@@ -124,6 +124,23 @@ fn published_memory_that_may_shrink_is_refused() {
     assert!(area::Mapped::map(file.as_fd(), 16, false).is_err());
     let area = Area::create(100).unwrap();
     assert!(area::Mapped::map(area.descriptor(), 8192, false).is_err());
+}
+
+/// Memory of large pages keeps its size too, but its pages may not be there when they are used.
+#[test]
+fn published_memory_of_large_pages_is_refused() {
+    // SAFETY: the name is a C string; plain system calls.
+    let large = unsafe { libc::memfd_create(c"large".as_ptr(), libc::MFD_HUGETLB | libc::MFD_ALLOW_SEALING) };
+    if large < 0 {
+        return tutti_testkit::skip_part(tutti_testkit::Need::Memory, "the kernel has no large pages");
+    }
+    // SAFETY: the descriptor is fresh and ours; plain system calls.
+    let large = unsafe {
+        assert_eq!(libc::ftruncate(large, 1 << 30), 0);
+        assert_eq!(libc::fcntl(large, libc::F_ADD_SEALS, libc::F_SEAL_SHRINK), 0);
+        OwnedFd::from_raw_fd(large)
+    };
+    assert!(area::Mapped::map(large.as_fd(), 4096, false).is_err());
 }
 
 #[test]
