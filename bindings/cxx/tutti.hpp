@@ -1462,10 +1462,14 @@ template <class T> class global_ptr {
 
     global_ptr &operator+=(std::ptrdiff_t by) noexcept
     {
-        offset_ += by;
+        offset_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(offset_) + static_cast<std::uint64_t>(by));
         return *this;
     }
-    global_ptr &operator-=(std::ptrdiff_t by) noexcept { return *this += -by; }
+    global_ptr &operator-=(std::ptrdiff_t by) noexcept
+    {
+        offset_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(offset_) - static_cast<std::uint64_t>(by));
+        return *this;
+    }
     global_ptr &operator++() noexcept { return *this += 1; }
     global_ptr &operator--() noexcept { return *this += -1; }
     friend global_ptr operator+(global_ptr of, std::ptrdiff_t by) noexcept { return of += by; }
@@ -1486,6 +1490,9 @@ template <class T> class global_ptr {
     std::uint64_t offset_bytes() const
     {
         if (offset_ < 0) throw error(fault::out_of_range, rank_, "tutti: a global_ptr before its object");
+        // No object ends behind it, and the bytes stay a number.
+        if (static_cast<std::uint64_t>(offset_) > (std::uint64_t{1} << 46) / sizeof(T))
+            throw error(fault::out_of_range, rank_, "tutti: a global_ptr behind its object");
         return static_cast<std::uint64_t>(offset_) * sizeof(T);
     }
 

@@ -94,6 +94,8 @@ static void wrong_pointers_throw()
     const auto next = all[static_cast<std::size_t>((me + 1) % ranks)];
     CHECK(fault_of([&next] { tutti::read(next + 10); }) == fault::out_of_range);
     CHECK(fault_of([&next] { tutti::read(next - 1); }) == fault::out_of_range);
+    /* Its distance in bytes would begin again at the object. */
+    CHECK(fault_of([&next] { tutti::read(next + (std::ptrdiff_t{1} << 62)); }) == fault::out_of_range);
     std::vector<int> eleven(11);
     CHECK(fault_of([&] { tutti::write(next, eleven); }) == fault::out_of_range);
     CHECK(fault_of([] { tutti::read(tutti::global_ptr<int>()); }) == fault::freed);
