@@ -2,16 +2,18 @@
 //! watched and ended as on one.
 
 use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tutti_testkit::{Need, skip_part};
-use tutti_tests::{Ran, program};
+use tutti_tests::{Ran, Scratch, program};
 
 use crate::deaths::{assert_one_line, empty_cgroups, named, starters_of};
 use crate::harness::{
-    LIMIT, RANK, Running, await_that, cgroup_of, has_paused_in_a_line, mpiexec, mpiexec_path, run,
+    LIMIT, Mark, RANK, Running, await_that, cgroup_of, has_paused_in_a_line, mpiexec, mpiexec_path, run,
 };
 
 /// How virtual nodes are made: over the loopback interface, and with network namespaces where we may make
@@ -292,6 +294,52 @@ fn virtual_nodes_output_is_that_of_one_job() {
             "lines have mixed"
         );
     }
+}
+
+/// Rank 0 writes a line that never ends, rank 1 of the other node says its last words and fails.
+fn endless_line(begun: &Path) -> Command {
+    let script = format!(
+        "if [ $TUTTI_RANK = 0 ]; then
+             head -c 200000 /dev/zero | tr '\\0' x; touch {begun}; exec tr '\\0' x < /dev/zero
+         fi
+         until [ -e {begun} ]; do :; done; echo last words >&2; exit 3",
+        begun = begun.display()
+    );
+    let mut command = Command::new(mpiexec_path());
+    command.args(["--timeout", "10", "--virtual-nodes", "2", "-n", "2", "bash", "-c", &script]);
+    command
+}
+
+#[test]
+fn virtual_nodes_death_is_heard_during_a_long_line_of_another_node() {
+    let scratch = Scratch::new("long-line");
+    let ran = run(&mut endless_line(&scratch.path().join("begun")));
+    assert_eq!(ran.status.code(), Some(3), "{}", ran.stderr);
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    assert!(matches!(lines[..], ["last words", text] if text.contains("rank 1 ")), "{lines:?}");
+}
+
+#[test]
+fn virtual_nodes_death_is_heard_while_output_is_not_read() {
+    let scratch = Scratch::new("unread");
+    let mark = Mark::new();
+    let (mut reader, pipe) = std::io::pipe().expect("a pipe");
+    let mut command = endless_line(&scratch.path().join("begun"));
+    mark.on(&mut command);
+    let mut child = command.stdout(pipe).stderr(Stdio::null()).spawn().expect("mpiexec");
+    drop(command);
+    let is_rank = |pid: &Pid| {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
+        name.is_ok_and(|name| ["bash", "tr", "head"].contains(&name.trim()))
+    };
+    await_that("the line has begun", || scratch.path().join("begun").exists());
+    await_that("no rank is left", || !mark.processes().iter().any(is_rank));
+    // What has been written is not lost.
+    let mut written = Vec::new();
+    reader.read_to_end(&mut written).expect("a pipe");
+    assert!(written.len() >= 200_000, "{} bytes", written.len());
+    assert_eq!(child.wait().expect("our child").code(), Some(3));
+    mark.assert_nothing_left();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! | from | what happens |
 //! |---|---|
-//! | a starter | output is written; while it cannot be, nothing more is read, so the ranks wait in their writes |
+//! | a starter | output is written; while it cannot be, little more is read, so the ranks wait in their writes |
 //! | a starter | the job ends on its node: it is killed on the others |
 //! | all starters | where their ranks are reached: the addresses of all go to all, which start their ranks |
 //! | all starters | all their ranks are in a barrier of PMI: what all have put goes to all |
@@ -88,7 +88,7 @@ struct Front {
     stdio: Stdio,
     /// Stdin has not ended.
     input_open: bool,
-    /// Which link is in the middle of a line longer than a frame.
+    /// Output that waits, and which link is in the middle of a line longer than a frame.
     floor: Floor,
     end: End,
     /// The node on which the job ended by itself: only it is asked why.
@@ -226,7 +226,7 @@ impl Front {
         self.links.iter_mut().for_each(Link::send);
         loop {
             self.handle_frames();
-            if self.stdio.is_idle() && !self.links.iter().any(Link::is_alive) {
+            if self.is_written() && !self.links.iter().any(Link::is_alive) {
                 return self.leave();
             }
             // What the frames say may be due at once, or a while later.
@@ -249,7 +249,7 @@ impl Front {
                     self.links[index].send();
                 }
                 let read = flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
-                if read && self.can_read(index) && !self.links[index].receive() {
+                if read && self.floor.has_room(index) && !self.links[index].receive() {
                     self.bury_starter(index);
                 }
             }
@@ -261,10 +261,9 @@ impl Front {
         }
     }
 
-    /// Whether frames of a link may be taken now: not reading the wire is what makes ranks wait when our
-    /// stdout does.
-    fn can_read(&self, index: usize) -> bool {
-        self.stdio.is_idle() && self.floor.may_speak(index)
+    /// Whether all that has come is written.
+    fn is_written(&self) -> bool {
+        self.stdio.is_idle() && self.floor.is_empty()
     }
 
     fn wait(&mut self) -> Ready {
@@ -274,7 +273,8 @@ impl Front {
         let mut listened = Vec::new();
         for (index, link) in self.links.iter().enumerate().filter(|(_, link)| link.is_connected()) {
             let send = if link.has_to_send() { PollFlags::OUT } else { PollFlags::empty() };
-            let receive = if self.can_read(index) { PollFlags::IN } else { PollFlags::empty() };
+            // Not reading the wire is what makes ranks wait when our stdout does.
+            let receive = if self.floor.has_room(index) { PollFlags::IN } else { PollFlags::empty() };
             // A link that is not read would report its end again and again.
             if !(send | receive).is_empty() {
                 polled.push(PollFd::from_borrowed_fd(link.descriptor(), send | receive));

@@ -87,7 +87,7 @@ impl Front {
             self.end = End::Killed(status);
             self.put(Kind::Kill, 0, &[]);
         }
-        let is_heard = !self.is_without_daemon() || !self.stdio.is_idle();
+        let is_heard = !self.is_without_daemon() || !self.is_written();
         self.deadline = Some(Instant::now() + if is_heard { KILL_MAX } else { Duration::ZERO });
     }
 
@@ -97,9 +97,8 @@ impl Front {
         }
         self.links.iter_mut().for_each(|link| drop(link.bury()));
         self.keys.iter_mut().for_each(Keys::give_back);
-        if let Some(text) = self.late_notice.take() {
-            self.complain(&text);
-        }
+        let notices = self.floor.take_notices();
+        notices.iter().chain(&self.late_notice.take()).for_each(|text| self.complain(text));
         if let Some(counted) = self.counted.take() {
             print_line(counted);
         }
@@ -140,6 +139,7 @@ impl Front {
             return self.lose_daemon(index);
         }
         self.links[index].state = State::Dead;
+        self.floor.handle_end(index);
         let ended = self.links[index].bury();
         if self.end == End::Open && self.ender.is_none() {
             let node = self.links[index].node.map_or_else(String::new, |node| format!(" on node {node}"));

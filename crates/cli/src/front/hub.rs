@@ -6,60 +6,78 @@ use rustix::event::PollFlags;
 use rustix::process::Signal;
 use tutti_protocol::paths;
 use tutti_protocol::users::refusal::{Reason, read_answer};
-use tutti_protocol::wire::{self, Cause, Ended, FrameHeader, Kind, Library, Reached, Report, Stalled};
+use tutti_protocol::wire::{Cause, Ended, FrameHeader, Kind, Library, Reached, Report, Stalled};
 
 use super::enrolment::{EnrolAction, Enrolment, Refusal};
+use super::floor::Turn;
 use super::stall::StallAction;
 use super::{End, Front, Keys, libc_signal};
 use crate::cluster::Answer;
 use crate::link::{Link, State};
 
-/// A frame of this length without a newline at its end is a part of a long line.
-const LONG_BYTES: usize = wire::DATA_BYTES_MAX / 2;
 /// A report of this age may be older than the SIGCONT that came before it.
 const OUTRUN: Duration = Duration::from_millis(200);
 
 impl Front {
-    /// Takes frames until one has to wait for our stdout.
+    /// Takes all frames for whose output there is room. What they say counts at once; output waits for our
+    /// stdout and for the end of another node's long line.
     pub(super) fn handle_frames(&mut self) {
-        self.judge_floor();
-        let mut index = 0;
-        while index < self.links.len() && self.stdio.is_idle() {
-            let held = self.floor.is_held();
-            if !self.can_read(index) || !self.handle_frame(index) {
-                index += 1;
-            } else if held && !self.floor.is_held() {
-                // Links that waited for the end of the long line.
-                index = 0;
+        loop {
+            self.write_turns();
+            let mut has_more = false;
+            for index in 0..self.links.len() {
+                while self.floor.has_room(index) && self.handle_frame(index) {
+                    has_more = true;
+                }
+            }
+            if !has_more && !self.judge_floor() {
+                return;
             }
         }
     }
 
-    /// Looks what a link that has the floor and seems to be silent has sent, and was not read yet.
-    fn judge_floor(&mut self) {
+    /// Writes what may be written, as far as our stdout takes it.
+    fn write_turns(&mut self) {
         while self.stdio.is_idle()
-            && let Some(holder) = self.floor.poll_silent(Instant::now())
+            && let Some(turn) = self.floor.poll_turn(Instant::now())
         {
-            if !self.handle_frame(holder) {
-                let link = &self.links[holder];
-                self.floor.judge(link.is_alive() && link.has_input(), Instant::now());
+            match turn {
+                Turn::Output { kind, rank, bytes } => self.stdio.take(kind, rank, &bytes),
+                Turn::Notice(text) => self.complain(&text),
             }
+            // A file takes it at once; for a pipe the poll decides.
+            while self.stdio.waits_for().is_none() && !self.stdio.is_idle() {
+                self.write();
+            }
+        }
+    }
+
+    /// Looks what a link that has the floor and seems to be silent has sent, and was not read yet. Whether
+    /// there was one.
+    fn judge_floor(&mut self) -> bool {
+        let silent = self.stdio.is_idle().then(|| self.floor.poll_silent(Instant::now())).flatten();
+        if let Some(holder) = silent {
+            let link = &self.links[holder];
+            self.floor.judge(link.is_alive() && link.has_input(), Instant::now());
+        }
+        silent.is_some()
+    }
+
+    /// Says something about what a link has sent, behind the output that it has sent before.
+    fn complain_behind(&mut self, index: usize, text: String) {
+        match self.floor.is_waiting(index) || !self.stdio.is_idle() {
+            true => self.floor.put(index, Turn::Notice(text)),
+            false => self.complain(&text),
         }
     }
 
     /// Takes a frame of a link; `false` when there is none.
     fn handle_frame(&mut self, index: usize) -> bool {
         let (head, report) = match self.links[index].decoder.next_frame() {
-            Ok(Some((head @ FrameHeader { kind: Kind::Output | Kind::Errors, .. }, payload))) => {
-                let continues =
-                    payload.last() != Some(&b'\n') && (self.floor.is_held() || head.bytes >= LONG_BYTES);
-                self.stdio.take(head.kind, head.rank, payload);
+            Ok(Some((FrameHeader { kind: kind @ (Kind::Output | Kind::Errors), rank, .. }, payload))) => {
                 self.comeback.handle_output(payload.len());
-                self.floor.handle_frame(index, continues, Instant::now());
-                // A file takes it at once; for a pipe the poll decides.
-                while self.stdio.waits_for().is_none() && !self.stdio.is_idle() {
-                    self.write();
-                }
+                self.floor.put(index, Turn::Output { kind, rank, bytes: payload.to_vec() });
+                self.write_turns();
                 return true;
             }
             Ok(Some((FrameHeader { kind: Kind::Fence, rank, .. }, payload))) => {
@@ -172,13 +190,13 @@ impl Front {
                 self.links[index].state = State::Over;
             }
             Report::Ending { status } => self.handle_ending(index, status),
-            Report::Ended(ended) => self.handle_ended(ended, is_news),
+            Report::Ended(ended) => self.handle_ended(index, ended, is_news),
             // Its end comes behind it; others may refuse the job before that.
             Report::Refused(text) if is_news && *self.refuser.get_or_insert(index) == index => {
-                self.complain(&text);
+                self.complain_behind(index, text);
             }
             Report::Refused(_) => {}
-            Report::Warning(text) => self.complain(&text),
+            Report::Warning(text) => self.complain_behind(index, text),
             Report::Library(library) => self.handle_library(index, library),
             Report::Counted(counted) => match &mut self.counted {
                 Some(all) => all.add(&counted),
@@ -218,13 +236,13 @@ impl Front {
     }
 
     /// Prints the cause of the end, once.
-    fn handle_ended(&mut self, ended: Ended, is_news: bool) {
+    fn handle_ended(&mut self, index: usize, ended: Ended, is_news: bool) {
         self.note(ended.cause.status());
         let notice = ended.notice().filter(|_| is_news);
         match (notice, ended.cause) {
             // The rank's own line may be on its way yet.
             (Some(text), Cause::Fatal(_)) if self.adopted.is_none() => self.late_notice = Some(text),
-            (Some(text), _) => self.complain(&text),
+            (Some(text), _) => self.complain_behind(index, text),
             (None, _) => {}
         }
         // Behind the line that says why.
