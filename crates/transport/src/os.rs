@@ -491,6 +491,26 @@ pub(crate) fn connect(socket: BorrowedFd<'_>, address: &Address) -> io::Result<(
     retry(|| unsafe { libc::connect(socket.as_raw_fd(), name, address.bytes) as isize }).map(drop)
 }
 
+/// Whether an error is the network's answer to something that was sent, which then counts as lost. It comes
+/// with whatever call is next, also one that receives: what ICMP says of the way to a peer, a device that is
+/// down, a filter or a route that forbids, an address that this node has lost.
+pub(crate) fn is_answer_of_network(errno: c_int) -> bool {
+    matches!(
+        errno,
+        libc::ECONNREFUSED
+            | libc::EHOSTUNREACH
+            | libc::ENETUNREACH
+            | libc::EHOSTDOWN
+            | libc::ENETDOWN
+            | libc::ENONET
+            | libc::ENOPROTOOPT
+            | libc::EPROTO
+            | libc::EPERM
+            | libc::EACCES
+            | libc::EADDRNOTAVAIL
+    )
+}
+
 fn retry(mut call: impl FnMut() -> isize) -> io::Result<isize> {
     loop {
         let result = call();

@@ -283,15 +283,7 @@ impl Udp {
                 self.note_narrow_path();
                 Ok(Verdict::Lost)
             }
-            Some(
-                errno @ (libc::ECONNREFUSED
-                | libc::EHOSTUNREACH
-                | libc::ENETUNREACH
-                | libc::EHOSTDOWN
-                | libc::ENETDOWN
-                | libc::EPERM
-                | libc::EACCES),
-            ) => {
+            Some(errno) if os::is_answer_of_network(errno) => {
                 self.refusal = Some((peer, errno));
                 Ok(Verdict::Lost)
             }
@@ -309,9 +301,17 @@ impl Udp {
     fn note_poll(&mut self, received: io::Result<usize>) -> io::Result<usize> {
         self.busy = received.is_ok();
         received.or_else(|error| match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) => Ok(0),
+            Some(libc::EAGAIN) => Ok(0),
             Some(libc::EMSGSIZE) => {
                 self.note_narrow_path();
+                Ok(0)
+            }
+            // A socket that is connected gets it here.
+            Some(errno) if os::is_answer_of_network(errno) => {
+                if let Some(peer) = self.settled_on {
+                    self.refusal = Some((peer, errno));
+                    self.counters.refused += 1;
+                }
                 Ok(0)
             }
             _ => Err(error),
@@ -641,6 +641,34 @@ mod tests {
         assert_eq!(REMARKS.load(Ordering::Relaxed), 1);
         // One that no network takes is an error of ours.
         assert!(udp.judge(narrow(), &single, 65_508, 0).is_err());
+    }
+
+    #[test]
+    fn answers_of_the_network_count_as_lost_when_sent_and_when_received() {
+        let single = Lot { first: 0, count: 1, segment_bytes: 0 };
+        for errno in [
+            libc::ECONNREFUSED,
+            libc::EHOSTUNREACH,
+            libc::ENETUNREACH,
+            libc::EHOSTDOWN,
+            libc::ENETDOWN,
+            libc::ENONET,
+            libc::ENOPROTOOPT,
+            libc::EPROTO,
+            libc::EPERM,
+            libc::EACCES,
+            libc::EADDRNOTAVAIL,
+        ] {
+            let error = || io::Error::from_raw_os_error(errno);
+            let mut udp = alone();
+            assert!(matches!(udp.judge(error(), &single, 100, 1), Ok(Verdict::Lost)), "{}", error());
+            assert_eq!(udp.refusal, Some((1, errno)));
+            let mut udp = alone();
+            udp.settle_on(0).unwrap();
+            assert!(matches!(udp.note_poll(Err(error())), Ok(0)), "{}", error());
+            assert_eq!((udp.refusal, udp.counters.refused), (Some((0, errno)), 1));
+        }
+        assert!(alone().note_poll(Err(io::Error::from_raw_os_error(libc::EBADF))).is_err());
     }
 
     #[test]

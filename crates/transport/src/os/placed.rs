@@ -18,7 +18,10 @@ use std::time::{Duration, Instant};
 
 use libc::iovec;
 
-use super::{Address, BUFFER_BYTES, CONTROL_WORDS, Key, arm, arrived_ns, retry, segment_bytes, set_option};
+use super::{
+    Address, BUFFER_BYTES, CONTROL_WORDS, Key, arm, arrived_ns, is_answer_of_network, retry, segment_bytes,
+    set_option,
+};
 use crate::stamps;
 use crate::{Budget, Places};
 
@@ -241,21 +244,43 @@ impl PlacedReceiver {
 /// Takes the first message out of the socket. Its whole length must count as read (MSG_TRUNC), for
 /// SO_PEEK_OFF counts bytes.
 fn discard(socket: BorrowedFd<'_>) {
-    loop {
-        // SAFETY: nothing is written.
-        let gone = retry(|| unsafe {
-            libc::recv(socket.as_raw_fd(), ptr::null_mut(), 0, libc::MSG_DONTWAIT | libc::MSG_TRUNC)
-        });
-        match gone.map_err(|error| error.raw_os_error()) {
-            // An answer of the network to something that was sent comes instead of the message.
-            Err(Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EMSGSIZE)) => {}
-            _ => return,
-        }
-    }
+    // SAFETY: nothing is written.
+    let take = || unsafe {
+        libc::recv(socket.as_raw_fd(), ptr::null_mut(), 0, libc::MSG_DONTWAIT | libc::MSG_TRUNC)
+    };
+    discard_by(|| retry(take));
+}
+
+/// Takes until a message is gone: an answer of the network to something that was sent comes instead of it.
+fn discard_by(mut take: impl FnMut() -> io::Result<isize>) {
+    let is_answer = |errno| errno == libc::EMSGSIZE || is_answer_of_network(errno);
+    while take().is_err_and(|error| error.raw_os_error().is_some_and(is_answer)) {}
 }
 
 impl std::fmt::Debug for PlacedReceiver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PlacedReceiver").field("places", &self.places).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discarded_message_is_gone_behind_any_answer_of_the_network() {
+        for errno in
+            [libc::EACCES, libc::EPERM, libc::EHOSTDOWN, libc::ENETDOWN, libc::ENONET, libc::EMSGSIZE]
+        {
+            let mut answers = vec![Ok(9), Err(errno), Err(libc::ENOPROTOOPT), Err(libc::EPROTO)];
+            discard_by(|| answers.pop().expect("a message").map_err(io::Error::from_raw_os_error));
+            assert!(answers.is_empty(), "errno {errno}");
+        }
+        let mut looks = 0;
+        discard_by(|| {
+            looks += 1;
+            Err(io::Error::from_raw_os_error(libc::EAGAIN))
+        });
+        assert_eq!(looks, 1, "there is none");
     }
 }
