@@ -456,7 +456,11 @@ impl<M: FlowMemory> Endpoint<M> {
     fn rearm(&mut self, now: Now) {
         self.thaw_count = now.thaw_count;
         self.next_deadline = NEVER;
-        self.silent_since.fill(NEVER);
+        // Library time leaves out what the job stood still, so a silence lasts over it; over a clock that
+        // went back it does not.
+        for since_ns in self.silent_since.iter_mut().filter(|since_ns| **since_ns > now.ns) {
+            *since_ns = NEVER;
+        }
         for at in 0..self.flows.len() {
             self.flows[at].rearm(now.ns, &self.config);
             self.note_deadline(at);

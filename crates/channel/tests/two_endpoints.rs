@@ -73,6 +73,39 @@ fn silent_peer_is_known_by_time_and_by_its_first_answer() {
     assert_eq!(silent(&pair), None, "it is back");
 }
 
+#[test]
+fn silent_peer_is_known_in_a_job_that_takes_turns() {
+    const FOR_NS: u64 = 10_000_000_000;
+    const SLICE_NS: u64 = 100_000_000;
+    let (mut end, mut side) = (endpoint(0, &[1]), Side::default());
+    let in_turn = |ns: u64| Now { ns, thaw_count: (ns / SLICE_NS) as u32 };
+    end.try_send(Rank(1), b"x", &[]).unwrap();
+    let mut known_ns = None;
+    for ns in (0..FOR_NS + 10 * SLICE_NS).step_by(1_000_000) {
+        end.handle_timeout(in_turn(ns));
+        datagrams(&mut end, &mut side, in_turn(ns));
+        if end.silent_peer(in_turn(ns), FOR_NS).is_some() {
+            known_ns.get_or_insert(ns);
+        }
+    }
+    assert!(known_ns.is_some_and(|ns| ns >= FOR_NS), "{known_ns:?}");
+    // A clock that went back knows no silence.
+    let restored = Now { ns: 1000, thaw_count: u32::MAX };
+    end.handle_timeout(restored);
+    assert_eq!(end.silent_peer(Now { ns: FOR_NS + 1000, ..restored }, FOR_NS), None);
+    // And it begins anew, until a record is heard.
+    end.handle_timeout(Now { ns: SLICE_NS, ..restored });
+    datagrams(&mut end, &mut side, Now { ns: SLICE_NS, ..restored });
+    let later = Now { ns: 2 * FOR_NS, ..restored };
+    assert_eq!(end.silent_peer(later, FOR_NS), Some(Rank(1)));
+    let mut peer = endpoint(1, &[0]);
+    peer.try_send(Rank(0), b"here", &[]).unwrap();
+    let record = datagrams(&mut peer, &mut Side::default(), at(0)).remove(0);
+    let mut sink = Side { room: 9, ..Side::default() };
+    end.handle_datagram(later, &record, &mut sink).unwrap();
+    assert_eq!(end.silent_peer(later, FOR_NS), None);
+}
+
 // Paper: S10
 #[test]
 fn record_arrives_only_on_its_own_channel() {
