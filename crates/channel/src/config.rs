@@ -6,6 +6,9 @@ use crate::packet::{FRAGMENT_HEAD_BYTES, HEADER_BYTES, SHORT_BYTES, record_bytes
 use crate::pieces::cut_bytes;
 use crate::types::Seq;
 
+/// Ranks to which an endpoint may talk, at most.
+pub const PEERS_MAX: usize = u16::MAX as usize;
+
 /// Bytes that a datagram of a given size takes of a kernel receive buffer (its truesize). The transport
 /// measures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,8 +116,11 @@ pub enum ConfigError {
     /// No datagram may be handed out in a call.
     #[error("bursts of {0} datagrams: from 1 to 64 are possible")]
     Burst(usize),
-    /// A rank stands twice among the peers, or is the endpoint's own.
-    #[error("rank {0} cannot be a peer: it stands twice, or is the endpoint's own")]
+    /// Too many peers.
+    #[error("a rank talks to {PEERS_MAX} ranks of other nodes at most")]
+    Peers,
+    /// A rank stands twice among the peers, is the endpoint's own, or has too high a number.
+    #[error("rank {0} cannot be a peer: it stands twice, is the endpoint's own, or its number is too high")]
     Peer(u32),
 }
 

@@ -22,7 +22,7 @@ mod transmit;
 use std::collections::VecDeque;
 
 use crate::bulk::{Incoming, Outgoing};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, PEERS_MAX};
 use crate::counters::Counters;
 use crate::credit::Shares;
 use crate::flow::Flow;
@@ -202,6 +202,7 @@ pub struct Endpoint<M> {
 }
 
 const NO_FLOW: u16 = u16::MAX;
+const _: () = assert!(PEERS_MAX <= NO_FLOW as usize);
 
 impl<M: FlowMemory> Endpoint<M> {
     /// An endpoint that may talk to `peers`, the ranks of its job on other nodes, and to nobody else.
@@ -223,9 +224,11 @@ impl<M: FlowMemory> Endpoint<M> {
             config.check_fifo(memory.fifo().len())?;
             let at = rank.0 as usize;
             let is_new = flow_of.get(at).is_none_or(|flow| *flow == NO_FLOW);
-            if rank.0 >= RANKS_MAX || rank == identity.rank || !is_new || flows.len() >= usize::from(NO_FLOW)
-            {
+            if rank.0 >= RANKS_MAX || rank == identity.rank || !is_new {
                 return Err(ConfigError::Peer(rank.0));
+            }
+            if flows.len() >= PEERS_MAX {
+                return Err(ConfigError::Peers);
             }
             flow_of.resize(flow_of.len().max(at + 1), NO_FLOW);
             flow_of[at] = flows.len() as u16;

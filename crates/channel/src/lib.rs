@@ -41,7 +41,7 @@ mod types;
 mod window;
 
 pub use bulk::BULK_BYTES_MAX;
-pub use config::{Charges, Config, ConfigError};
+pub use config::{Charges, Config, ConfigError, PEERS_MAX};
 pub use counters::{Counters, DROP_REASONS, Drop, FlowState};
 pub use endpoint::{BulkError, Endpoint, Event, Expected, Mark, RANKS_MAX, SendError, Transmit};
 pub use exited::ExitedRank;

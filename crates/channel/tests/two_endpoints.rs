@@ -3,7 +3,7 @@
 use tutti_channel::packet::{FRAGMENT_BYTES_BEFORE, fragment_place};
 use tutti_channel::{
     BulkError, Config, ConfigError, Drop, Endpoint, Event, FlowWord, Identity, Incarnation, Key, Now,
-    PlainMemory, Rank, SendError,
+    PEERS_MAX, PlainMemory, Rank, SendError,
 };
 
 mod sides;
@@ -655,6 +655,10 @@ fn wrong_sequence_numbers_are_refused_by_name() {
         let wrong = *peers.last().unwrap();
         assert_eq!(make(good, peers, 4096), Some(ConfigError::Peer(wrong)));
     }
+    let short = Config { datagram_bytes: 256, fifo_records: 2, ..good };
+    let peers: Vec<u32> = (1..=PEERS_MAX as u32 + 1).collect();
+    assert_eq!(make(short, &peers, 256), Some(ConfigError::Peers));
+    assert_eq!(make(short, &peers[1..], 256), None);
 }
 
 /// Tail of each of several messages behind a burst of it, which would be a run of its own, leaves

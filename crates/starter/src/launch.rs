@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
+use tutti_channel::PEERS_MAX;
 use tutti_shm::layout::{Geometry, LOCAL_RANKS_MAX, Layout, SPARE_RANKS};
 use tutti_shm::numbers::share_of_later;
 use tutti_shm::peers::Peers;
@@ -81,6 +82,7 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     }
     let machine = Machine::read();
     let (universe, room) = room(&job, machine.usable)?;
+    check_far(u64::from(job.later_ranks()) + job.ranks(), room)?;
     let descriptors_max = raise_descriptors(ranks, later_here(&job))?;
     // Virtual nodes share the cores of the machine as one node would.
     let shares = job.part.as_ref().is_some_and(|part| part.shares_machine);
@@ -143,6 +145,12 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     parts.failures = Some(failures);
     let null = open_null()?;
     Ok(Ready { job, sets, null, failure, descriptors_max, reached })
+}
+
+/// Whether a rank of this node, which has room for `room`, can talk to all others of the job.
+fn check_far(all: u64, room: u32) -> Result<(), LaunchError> {
+    let far = all.saturating_sub(u64::from(room));
+    if far > PEERS_MAX as u64 { Err(LaunchError::TooManyFar { far }) } else { Ok(()) }
 }
 
 /// MPI_UNIVERSE_SIZE, and how many ranks of this node there is room for.
@@ -440,4 +448,17 @@ fn raise_descriptors(ranks: u64, later: u32) -> Result<Option<(u64, u64)>, Launc
         return Err(LaunchError::Descriptors { ranks, needed, limit: hard });
     }
     Ok(Some((soft, hard)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn job_with_more_far_ranks_than_channels_is_refused() {
+        let most = PEERS_MAX as u64;
+        assert!(check_far(most + 2, 2).is_ok() && check_far(1, 2048).is_ok());
+        let text = check_far(most + 3, 2).unwrap_err().to_string();
+        assert!(text.contains("65536 ranks on other nodes") && text.contains("65535"), "{text}");
+    }
 }

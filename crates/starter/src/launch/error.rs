@@ -2,6 +2,7 @@
 
 use std::io;
 
+use tutti_channel::PEERS_MAX;
 use tutti_os::{Failure, Step};
 use tutti_protocol::ports::Ports;
 use tutti_shm::layout::LOCAL_RANKS_MAX;
@@ -18,6 +19,12 @@ pub enum LaunchError {
     TooManyRanks {
         /// Number of ranks that was asked for.
         ranks: u64,
+    },
+    /// More ranks on other nodes than one of this node can talk to.
+    #[error("{far} ranks on other nodes are more than the {PEERS_MAX} to which a rank can talk")]
+    TooManyFar {
+        /// Number of ranks that there is room for on other nodes.
+        far: u64,
     },
     /// More ranks expected than the node takes.
     #[error("--universe {ranks}: one node takes {LOCAL_RANKS_MAX} ranks")]
