@@ -291,6 +291,8 @@ impl Ranks {
         match *event {
             Event::Spawn { .. }
             | Event::Connection { .. }
+            | Event::Regions { .. }
+            | Event::StandIn { .. }
             | Event::Notice { notice: Notice::Regions | Notice::StandIn, .. } => None,
             Event::Attached { rank, pid, .. } => {
                 let rank = &mut self.ranks[rank as usize];

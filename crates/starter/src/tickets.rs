@@ -47,7 +47,7 @@ pub struct AttachReply<'a> {
 }
 
 /// Event that a connection brought. Ranks are counted on this node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Event {
     /// A process has become the rank.
     Attached {
@@ -64,6 +64,20 @@ pub enum Event {
         rank: u32,
         /// The notice.
         notice: Notice,
+    },
+    /// A rank wants to publish regions for other jobs ([`Notice::Regions`]).
+    Regions {
+        /// Which rank.
+        rank: u32,
+        /// Connection to the server of regions.
+        connection: OwnedFd,
+    },
+    /// A rank hands over what is to be answered for it ([`Notice::StandIn`]).
+    StandIn {
+        /// Which rank.
+        rank: u32,
+        /// Socket of the rank.
+        socket: OwnedFd,
     },
     /// A rank says whether it is connected to another launch.
     Connection {
@@ -95,8 +109,6 @@ pub struct Tickets {
     places: Vec<Place>,
     /// Where messages of ranks are read to; made at the first one.
     read: Vec<u8>,
-    /// Connections that came with a notice.
-    given: Vec<OwnedFd>,
 }
 
 /// A connection that has not redeemed a ticket.
@@ -142,7 +154,6 @@ impl Tickets {
             pending: Vec::new(),
             places,
             read: Vec::new(),
-            given: Vec::new(),
         })
     }
 
@@ -306,11 +317,6 @@ impl Tickets {
         Some(Event::Attached { rank: rank as u32, pid, face: attach.face })
     }
 
-    /// A descriptor that came with [`Notice::Regions`] or [`Notice::StandIn`].
-    pub fn take_given(&mut self) -> Option<OwnedFd> {
-        self.given.pop()
-    }
-
     /// Reads notices of a rank; called when its connection is readable and before its death is judged.
     pub fn handle_rank(&mut self, rank: u32) -> Vec<Event> {
         let mut events = Vec::new();
@@ -324,9 +330,7 @@ impl Tickets {
                 Ok((length, given)) => {
                     let bytes = &self.read[..length];
                     if let Some(notice) = Notice::decode(bytes) {
-                        self.given
-                            .extend(given.filter(|_| matches!(notice, Notice::Regions | Notice::StandIn)));
-                        events.push(Event::Notice { rank, notice });
+                        events.extend(event_of(rank, notice, given));
                     } else if let Some(connection) = Connection::decode(bytes) {
                         events.push(Event::Connection { rank, connection });
                     } else if let Some(request) = Request::decode(bytes) {
@@ -336,6 +340,15 @@ impl Tickets {
             }
         }
         events
+    }
+}
+
+/// Event of a notice with the descriptor that came with it; a notice that lacks its descriptor is none.
+fn event_of(rank: u32, notice: Notice, given: Option<OwnedFd>) -> Option<Event> {
+    match notice {
+        Notice::Regions => given.map(|connection| Event::Regions { rank, connection }),
+        Notice::StandIn => given.map(|socket| Event::StandIn { rank, socket }),
+        notice => Some(Event::Notice { rank, notice }),
     }
 }
 

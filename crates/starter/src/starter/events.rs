@@ -1,6 +1,6 @@
 //! Events that the starter waits for, and what it does when they happen.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFlags, Timespec};
@@ -300,19 +300,16 @@ impl Starter {
                 Face::Mpich => Library::TuttiMpich,
             });
         }
-        if let Event::Connection { rank, connection } = event {
-            return self.parts.connections.handle(rank, connection);
-        }
+        let event = match event {
+            Event::Connection { rank, connection } => {
+                return self.parts.connections.handle(rank, connection);
+            }
+            Event::Regions { connection, .. } => return self.admit_owner(&connection),
+            Event::StandIn { rank, socket } => return self.parts.silent.stopped.add(rank, socket),
+            event => event,
+        };
         if let Event::Notice { rank, notice: Notice::Finalized } = event {
             self.add_exited(rank);
-        }
-        if let Event::Notice { notice: Notice::Regions, .. } = event {
-            self.admit_owner();
-        }
-        if let Event::Notice { notice: Notice::StandIn, rank } = event
-            && let Some(socket) = self.parts.tickets.as_mut().and_then(Tickets::take_given)
-        {
-            self.parts.silent.stopped.add(rank, socket);
         }
         if let Event::Spawn { rank, request } = &event {
             self.spawn(*rank, request);
@@ -323,8 +320,7 @@ impl Starter {
     }
 
     /// A rank wants to publish regions for other jobs.
-    fn admit_owner(&mut self) {
-        let Some(connection) = self.parts.tickets.as_mut().and_then(Tickets::take_given) else { return };
+    fn admit_owner(&mut self, connection: &OwnedFd) {
         if self.parts.regions.is_none() && !self.parts.ranks.is_ending() {
             match Regions::start() {
                 Ok(regions) => self.parts.regions = Some(regions),
