@@ -58,9 +58,9 @@ impl Streams {
         self.label = label;
     }
 
-    /// Adds a stream; its descriptor must be nonblocking.
+    /// Adds a stream, in the place of one that is over if there is any; its descriptor must be nonblocking.
     pub fn add(&mut self, rank: u32, kind: Kind, descriptor: OwnedFd, silence_ns: u64) {
-        self.streams.push(Stream {
+        let stream = Stream {
             rank,
             kind,
             descriptor: Some(descriptor),
@@ -68,7 +68,12 @@ impl Streams {
             last_read_ns: 0,
             silence_ns,
             inside_line: false,
-        });
+        };
+        let is_over = |index: &usize| self.streams[*index].is_finished() && self.floor != Some(*index);
+        match (0..self.streams.len()).find(is_over) {
+            Some(index) => self.streams[index] = stream,
+            None => self.streams.push(stream),
+        }
     }
 
     /// Adds whole lines to a rank's error output that have come by another way, as far as there is room.
@@ -137,6 +142,7 @@ impl Streams {
             // A pty whose other side is closed gives EIO.
             Ok(_) | Err(_) => {
                 stream.descriptor = None;
+                stream.free();
                 false
             }
         }
@@ -149,6 +155,7 @@ impl Streams {
             while self.handle_readable(index, now_ns) {}
             if self.streams[index].bytes.len() < BUFFER_BYTES {
                 self.streams[index].descriptor = None;
+                self.streams[index].free();
             }
         }
         self.streams.iter().all(|stream| stream.descriptor.is_none())
@@ -156,7 +163,7 @@ impl Streams {
 
     /// Whether nothing is left to read or to forward.
     pub fn are_finished(&self) -> bool {
-        self.streams.iter().all(|stream| stream.descriptor.is_none() && stream.bytes.is_empty())
+        self.streams.iter().all(Stream::is_finished)
     }
 
     /// Forwards what may go, until `out` holds `room` bytes or more.
@@ -221,6 +228,19 @@ impl Stream {
             wire::put(out, self.kind, self.rank, &self.bytes[..bytes]);
         }
         self.bytes.drain(..bytes);
+        self.free();
+    }
+
+    /// Gives the buffer back where nothing more comes.
+    fn free(&mut self) {
+        if self.is_finished() {
+            self.bytes = Vec::new();
+        }
+    }
+
+    /// Whether nothing is left to read or to forward.
+    fn is_finished(&self) -> bool {
+        self.descriptor.is_none() && self.bytes.is_empty()
     }
 
     /// The same with labels. They may make several frames of one: they end at lines, but for a line that

@@ -135,3 +135,27 @@ fn output_labels_make_no_frame_too_long() {
     write(&first, b"y\n");
     assert_eq!(round(&mut streams, NOW + 2), [(0, b"y\n".to_vec())]);
 }
+
+#[test]
+fn output_of_many_ranks_one_after_the_other_needs_the_room_of_a_few() {
+    let (mut streams, first, _second) = two();
+    // It has the floor, which goes by its place.
+    write(&first, &vec![b'x'; BUFFER_BYTES]);
+    assert_eq!(round(&mut streams, NOW).len(), 1);
+    drop(first);
+    for rank in 2..100 {
+        let (reading, writing) = pipe();
+        streams.add(rank, Kind::Output, reading, PROMPT_NS);
+        write(&writing, b"line\npart");
+        drop(writing);
+        let mut seen: Vec<u8> = Vec::new();
+        for _ in 0..2 {
+            let frames = round(&mut streams, NOW).into_iter();
+            frames.filter(|(of, _)| *of == rank).for_each(|(_, bytes)| seen.extend(bytes));
+        }
+        assert_eq!(seen, b"line\npart", "rank {rank}");
+    }
+    assert!(streams.streams.len() <= 4, "{} streams", streams.streams.len());
+    let over = streams.streams.iter().filter(|stream| stream.is_finished());
+    assert!(over.clone().count() >= 2 && over.clone().all(|stream| stream.bytes.capacity() == 0));
+}

@@ -40,6 +40,8 @@ pub(super) struct Reconnect {
     daemon: Daemon,
     /// Reports, each with its place in the output.
     reports: Vec<(u64, Vec<u8>)>,
+    /// Pids of all ranks that other ranks have asked for.
+    later: Vec<u32>,
     /// The last barrier of PMI.
     fence: Option<Vec<u8>>,
     /// Request of a rank, as long as there is no order of it.
@@ -78,6 +80,7 @@ impl Reconnect {
         Reconnect {
             daemon,
             reports: Vec::new(),
+            later: Vec::new(),
             fence: None,
             ask: None,
             spawned: None,
@@ -127,6 +130,11 @@ impl Reconnect {
         match report {
             Report::InputTaken => self.taken = true,
             Report::Suspended => {}
+            // A job may ask for ranks as long as it runs: a daemon that follows needs those of now.
+            Report::Later { pids, gone } => {
+                self.later.retain(|pid| !gone.contains(pid));
+                self.later.extend(pids);
+            }
             report => {
                 let mut frame = Vec::new();
                 wire::put_json(&mut frame, Kind::Report, report);
@@ -204,6 +212,10 @@ impl Reconnect {
             place += frame.len() as u64;
         }
         reports.for_each(|(_, report)| out.extend(report));
+        if !self.later.is_empty() {
+            let later = Report::Later { pids: self.later.clone(), gone: Vec::new() };
+            wire::put_json(out, Kind::Report, &later);
+        }
         let last =
             [&self.fence, &self.ask, &self.spawned, &self.empty, &self.connected, &self.stalled, &self.idle];
         last.into_iter().flatten().for_each(|frame| out.extend(frame));
@@ -302,5 +314,33 @@ impl Starter {
         if !self.alone {
             self.lose_front("does not come back");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_of_later_ranks_are_kept_as_one() {
+        let daemon = Daemon { socket: "/none".into(), job: 1, token: 2, reconnect_ms: 3 };
+        let mut kept = Reconnect::new(daemon);
+        kept.keep_report(&Report::Started { pids: vec![7], cores: vec![String::new()] });
+        for pid in 100..1100 {
+            let gone = if pid > 101 { vec![pid - 2] } else { Vec::new() };
+            kept.keep_report(&Report::Later { pids: vec![pid], gone });
+        }
+        let mut out = Vec::new();
+        kept.put_all(false, &mut out);
+        let mut decoder = Decoder::default();
+        decoder.extend(&out);
+        let mut reports: Vec<Report> = Vec::new();
+        while let Some((head, payload)) = decoder.next_frame().expect("frames") {
+            if head.kind == Kind::Report {
+                reports.push(serde_json::from_slice(payload).expect("a report"));
+            }
+        }
+        let started = Report::Started { pids: vec![7], cores: vec![String::new()] };
+        assert_eq!(reports, [started, Report::Later { pids: vec![1098, 1099], gone: Vec::new() }]);
     }
 }
