@@ -20,7 +20,13 @@ pub const SPAWNED_VARIABLE: &str = "TUTTI_SPAWNED";
 /// Bytes of a request, at most.
 pub const REQUEST_BYTES_MAX: usize = 128 << 10;
 /// Bytes of an answer, at most.
-pub const ANSWER_BYTES_MAX: usize = 8 << 10;
+pub const ANSWER_BYTES_MAX: usize = 16 << 10;
+/// More numbers of ranks that have failed are told by a bit for each rank up to the last.
+const LIST_MAX: usize = 256;
+/// In place of the number of ranks in a list.
+const BITS: u32 = u32::MAX;
+/// Ranks whose failures an answer can tell.
+const FAILED_MAX: u32 = 1 << 16;
 /// Bytes of an answer's text, at most; the rest is cut off.
 const TEXT_BYTES_MAX: usize = 1000;
 
@@ -153,16 +159,19 @@ impl Request {
 
 impl Answer {
     /// As it travels.
-    ///
-    /// # Panics
-    /// When more ranks have failed than a node takes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let first = self.first.unwrap_or(u32::MAX);
-        put_numbers(&mut out, &[PROTOCOL, ANSWER, self.number, first, self.failed.len() as u32]);
-        put_numbers(&mut out, &self.failed);
+        let is_list = self.failed.len() <= LIST_MAX;
+        let count = if is_list { self.failed.len() as u32 } else { BITS };
+        put_numbers(&mut out, &[PROTOCOL, ANSWER, self.number, first, count]);
+        if is_list {
+            put_numbers(&mut out, &self.failed);
+        } else {
+            put_text(&mut out, &bits(&self.failed));
+        }
         put_text(&mut out, &self.text.as_bytes()[..self.text.len().min(TEXT_BYTES_MAX)]);
-        assert!(out.len() <= ANSWER_BYTES_MAX, "{} ranks have failed", self.failed.len());
+        assert!(out.len() <= ANSWER_BYTES_MAX, "an answer of {} bytes", out.len());
         out
     }
 
@@ -171,7 +180,10 @@ impl Answer {
         let mut rest = bytes;
         let [PROTOCOL, ANSWER, number, first, count] = numbers(&mut rest)? else { return None };
         let one = |rest: &mut &[u8]| numbers(rest).map(|[rank]| rank);
-        let failed = (0..count).map(|_| one(&mut rest)).collect::<Option<_>>()?;
+        let failed = match count {
+            BITS => numbers_of(&text(&mut rest)?),
+            count => (0..count).map(|_| one(&mut rest)).collect::<Option<_>>()?,
+        };
         let text = String::from_utf8_lossy(&text(&mut rest)?).into_owned();
         rest.is_empty().then_some(Answer {
             number,
@@ -180,6 +192,18 @@ impl Answer {
             text,
         })
     }
+}
+
+fn bits(numbers: &[u32]) -> Vec<u8> {
+    let known = || numbers.iter().filter(|number| **number < FAILED_MAX);
+    let mut bits = vec![0; known().max().map_or(0, |last| *last as usize / 8 + 1)];
+    known().for_each(|number| bits[*number as usize / 8] |= 1 << (number % 8));
+    bits
+}
+
+fn numbers_of(bits: &[u8]) -> Vec<u32> {
+    let is_set = |number: &u32| bits[*number as usize / 8] & 1 << (number % 8) != 0;
+    (0..8 * bits.len() as u32).filter(is_set).collect()
 }
 
 fn put_numbers(out: &mut Vec<u8>, numbers: &[u32]) {
@@ -233,6 +257,18 @@ mod tests {
             let bytes = answer.encode();
             assert_eq!(Answer::decode(&bytes), Some(answer));
             assert_eq!((Request::decode(&bytes), Answer::decode(&bytes[..9])), (None, None));
+        }
+    }
+
+    #[test]
+    fn spawn_answer_has_any_number_of_failures() {
+        for failed in [(0..256).collect::<Vec<_>>(), (0..257).collect(), (1..FAILED_MAX).step_by(2).collect()]
+        {
+            let answer = Answer { number: 7, first: None, failed, text: "x".repeat(TEXT_BYTES_MAX) };
+            let bytes = answer.encode();
+            assert!(bytes.len() <= ANSWER_BYTES_MAX);
+            assert_eq!(Answer::decode(&bytes), Some(answer));
+            assert_eq!(Answer::decode(&bytes[..bytes.len() - 1]), None);
         }
     }
 

@@ -35,8 +35,8 @@ use tutti_protocol::wire::{Job, Program};
 use tutti_shm::numbers::{node_of_later, share_of_later};
 use tutti_shm::spawn::{Request, Spawned};
 
-/// Failures that a starter tells, at most.
-const FAILED_MAX: usize = 256;
+/// Runs of failures that a starter tells, at most: those of one program on a node are one.
+const RUNS_MAX: usize = 64;
 /// Ranks that have ended, or are forgotten, that it tells at a time.
 const ENDED_MAX: usize = 512;
 
@@ -297,7 +297,8 @@ impl Wanted {
 /// How new ranks began on a node: one line of JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Ranks that could not become their programs, counted from the first one that was wanted.
+    /// Ranks that could not become their programs, counted from the first one that was wanted; ascending.
+    #[serde(with = "runs")]
     pub failed: Vec<u32>,
     /// Why they could not, or why none was started; empty: they are there.
     pub text: String,
@@ -319,7 +320,7 @@ impl Outcome {
     /// A line.
     pub fn encode(&self) -> Vec<u8> {
         let mut short = self.clone();
-        short.failed.truncate(FAILED_MAX);
+        short.failed.sort_unstable();
         // The rest is told with the next order.
         short.ended.truncate(ENDED_MAX);
         short.forgotten.truncate(ENDED_MAX);
@@ -351,8 +352,37 @@ impl Outcome {
             }
         }
         all.failed.sort_unstable();
-        all.failed.truncate(FAILED_MAX);
         all
+    }
+}
+
+/// Ascending numbers as runs: the first, the step to the next, how many. New ranks go round the nodes, so
+/// those of one program on a node are such a run.
+mod runs {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use tutti_shm::layout::LOCAL_RANKS_MAX;
+
+    use super::RUNS_MAX;
+
+    pub(super) fn serialize<S: Serializer>(numbers: &[u32], serializer: S) -> Result<S::Ok, S::Error> {
+        let mut runs: Vec<(u32, u32, u32)> = Vec::new();
+        for number in numbers {
+            match runs.last_mut() {
+                Some((first, step, count @ 1)) if *number > *first => (*step, *count) = (number - *first, 2),
+                Some((first, step, count)) if *count > 1 && *number == *first + *step * *count => *count += 1,
+                _ => runs.push((*number, 0, 1)),
+            }
+        }
+        runs.truncate(RUNS_MAX);
+        runs.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>, D::Error> {
+        let runs = Vec::<(u32, u32, u32)>::deserialize(deserializer)?;
+        let numbers = runs.into_iter().flat_map(|(first, step, count)| {
+            (0..count.min(LOCAL_RANKS_MAX)).map(move |at| first.saturating_add(step.saturating_mul(at)))
+        });
+        Ok(numbers.take(LOCAL_RANKS_MAX as usize).collect())
     }
 }
 

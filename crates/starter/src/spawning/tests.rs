@@ -71,3 +71,20 @@ fn spawn_outcomes_of_all_nodes_are_one() {
     assert_eq!(Ask::decode(&ask.encode().unwrap()), Some(ask));
     assert_eq!(Ask::decode(b"abc"), None);
 }
+
+#[test]
+fn spawn_failures_of_any_number_of_ranks_are_kept() {
+    // Two nodes of three lack the program.
+    let on_node = |node: u32| Outcome {
+        failed: (node..1500).step_by(3).collect(),
+        text: "no such program".into(),
+        node,
+        ..Outcome::default()
+    };
+    let lines = [on_node(0).encode(), on_node(2).encode()].concat();
+    assert!(lines.len() < 1000, "{} bytes", lines.len());
+    let expected: Vec<u32> = (0..1500).filter(|rank| rank % 3 != 1).collect();
+    assert_eq!(Outcome::of_all(Outcome::each(&lines)).failed, expected);
+    let endless = b"{\"failed\":[[0,1,4000000000],[5,4000000000,2]],\"text\":\"\"}\n";
+    assert_eq!(Outcome::each(endless)[0].failed.len(), 2048);
+}
