@@ -85,6 +85,23 @@ fn open_mpi_program_runs_on_a_node() {
 }
 
 #[test]
+fn open_mpi_rank_that_leaves_without_init_is_named() {
+    let scratch = Scratch::new("open-mpi-absent");
+    let Some(file) = compiled(&scratch) else { return };
+    let script = format!("[ $PMIX_RANK = 1 ] && exit 0; exec {}", file.display());
+    let Some(libpmix) = libpmix() else { return };
+    for nodes in [&[][..], &["--virtual-nodes", "2"]] {
+        let mut command = program("mpiexec");
+        command.env("TUTTI_LIBPMIX", &libpmix);
+        let ran = run(command.args(["-n", "2"]).args(nodes).args(["bash", "-c", &script]));
+        assert_eq!(ran.code(), 1, "{nodes:?}: {ran}");
+        let lines = own_lines(&ran);
+        let [line] = lines[..] else { panic!("{nodes:?}: {ran}") };
+        assert!(line.contains("rank 1 (pid ") && line.contains("without calling MPI_Init"), "{ran}");
+    }
+}
+
+#[test]
 fn open_mpi_program_runs_on_virtual_nodes() {
     let scratch = Scratch::new("open-mpi-nodes");
     let Some(file) = compiled(&scratch) else { return };

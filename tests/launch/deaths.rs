@@ -73,6 +73,24 @@ fn exit_without_init_is_named_when_others_wait() {
     run(program("mpiexec").args(["-n", "2", "sh", "-c", "exit 0"])).expect_success();
 }
 
+/// By hand what a library of MPICH's kind does in MPI_Init.
+#[test]
+fn exit_without_init_is_named_when_others_wait_over_pmi() {
+    let script = "[ $PMI_RANK = 1 ] && exit 0; echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; \
+        read -u $PMI_FD; echo cmd=barrier_in >&$PMI_FD; read -u $PMI_FD; sleep 1000";
+    for ranks in [&["-n", "2"][..], &["-n", "3"], &["--virtual-nodes", "2", "-n", "2"]] {
+        let ran = run(program("mpiexec").args(ranks).args(["bash", "-c", script]));
+        assert_eq!(ran.code(), 1, "{ranks:?}: {ran}");
+        assert_one_line(&ran.stderr, &["rank 1 (pid ", "exited without calling MPI_Init"]);
+    }
+    // One that has left somebody behind who may still come is awaited.
+    let script = "if [ $PMI_RANK = 1 ]; then \
+            { sleep 2; echo cmd=barrier_in >&$PMI_FD; read -u $PMI_FD; } & exit 0; fi; \
+        echo cmd=barrier_in >&$PMI_FD; read -u $PMI_FD answer; echo $answer";
+    let ran = run(program("mpiexec").args(["-n", "2", "bash", "-c", script])).expect_success();
+    assert_eq!(ran.stdout, "cmd=barrier_out rc=0\n", "{ran}");
+}
+
 #[test]
 fn abort_ends_the_job_with_its_code_and_loses_no_output() {
     let ran = mpiexec(&["-n", "2", RANK, "attach", "1:say=last words", "1:abort=77", "hang"]);

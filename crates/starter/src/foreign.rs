@@ -18,9 +18,18 @@ pub struct Foreign {
     pub seen: Vec<Library>,
     /// Looks for programs that neither reaches; none: worlds of size 1 are right, or another node looks.
     pub looks: Option<Looks>,
+    /// World rank and pid of one, of any node, that has ended well without MPI_Init.
+    pub absent: Option<(u32, u32)>,
+    /// The other nodes know of one of this node.
+    pub is_absence_told: bool,
 }
 
 impl Foreign {
+    /// With these servers.
+    pub fn new(pmi: Pmi, pmix: Option<Pmix>) -> Self {
+        Foreign { pmi, pmix, seen: Vec::new(), looks: None, absent: None, is_absence_told: false }
+    }
+
     /// Notes the library of a rank; whether it is the first on it.
     pub fn note(&mut self, library: Library) -> bool {
         library.note(&mut self.seen)

@@ -128,7 +128,7 @@ pub fn prepare(job: Job, parts: &mut Parts) -> Result<Ready, LaunchError> {
     pmix::sweep();
     let pmix = pmix::wanted(&job).map(|wanted| Pmix::start(&job, wanted, universe, crowded)).transpose();
     let pmix = pmix.map_err(failed("start the PMIx server"))?;
-    parts.foreign = Some(Foreign { pmi: Pmi::new(&job, universe), pmix, seen: Vec::new(), looks: None });
+    parts.foreign = Some(Foreign::new(Pmi::new(&job, universe), pmix));
     if parts.cgroup.is_none() {
         parts.cgroup = Cgroup::create(&cgroup::name(&job.name()));
     }

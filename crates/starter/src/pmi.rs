@@ -281,7 +281,7 @@ impl Pmi {
             }
             Word::Publish { rank, service, port } => self.names.publish(*rank, service, port),
             Word::Unpublish { service, .. } => self.names.unpublish(service),
-            Word::Spawn(..) | Word::Pmix { .. } => false,
+            Word::Spawn(..) | Word::Pmix { .. } | Word::Absent { .. } => false,
         };
         Ok((is_done, events))
     }
@@ -299,6 +299,14 @@ impl Pmi {
             self.run_ready(&mut events);
         }
         events
+    }
+
+    /// Whether all living ranks of this node, of those that the job began with, are in a barrier, and there
+    /// are some.
+    pub fn do_living_wait(&self, is_dead: impl Fn(u32) -> bool) -> bool {
+        let members = self.groups.get(&FIRST_GROUP).into_iter().flat_map(|group| &group.members);
+        let mut living = members.filter(|rank| !is_dead(**rank)).peekable();
+        living.peek().is_some() && living.all(|rank| self.clients[*rank as usize].is_in_barrier())
     }
 
     fn all_wait(&self, group: u32) -> bool {

@@ -14,7 +14,7 @@
 //! | exits with another status, or is killed | Finalized | the job continues: others may still write their results; the status is kept |
 //! | - | Aborted | ends |
 //! | exits with 0 | Alone, started by other ranks | ends: [`Cause::NeverInit`], since those wait for it |
-//! | exits with 0 | Alone, and the others wait for it | ends: [`Cause::Absent`] |
+//! | exits with 0 | Alone, and the others wait for it, perhaps over PMI or PMIx | ends: [`Cause::Absent`] |
 //! | ends, and nothing says how | Alone, Attached | ends: [`Cause::Unknown`] |
 //! | ends in any way | Attached, adopted: it was started without mpiexec | ends: [`Cause::Gone`] |
 //! | ends in any way | withdrawn: one of those that were to start with it could not | the job continues |
@@ -399,6 +399,33 @@ impl Ranks {
     pub fn handle_wait_for_absent(&mut self) -> Option<Ended> {
         let absent = (0..self.ranks.len() as u32).find(|rank| self.is_absent(*rank))?;
         self.judge(absent, Cause::Absent)
+    }
+
+    /// World rank and pid of the first that is absent.
+    pub fn first_absent(&self) -> Option<(u32, u32)> {
+        let rank = (0..self.ranks.len() as u32).find(|rank| self.is_absent(*rank))?;
+        Some((self.world_rank(rank), self.pid_of(rank)?))
+    }
+
+    /// Ranks of this node wait for ever for a world rank, perhaps of another node, that is absent.
+    pub fn handle_absent(&mut self, rank: u32, pid: u32) -> Option<Ended> {
+        let cause = Cause::Absent;
+        let is_first = !self.ending;
+        self.set_ending(cause.status());
+        is_first.then_some(Ended { rank, pid, cause })
+    }
+
+    /// Whether all living ranks that the job began with are between MPI_Init and MPI_Finalize, and there are
+    /// some.
+    pub fn have_living_begun(&self) -> bool {
+        let of_launch = |rank: &&Rank| !rank.dead && rank.origin == Origin::Launch;
+        let mut living = self.ranks.iter().filter(of_launch).peekable();
+        living.peek().is_some() && living.all(|rank| rank.mpi == Mpi::Attached)
+    }
+
+    /// Whether a rank has ended.
+    pub fn is_dead(&self, rank: u32) -> bool {
+        self.ranks.get(rank as usize).is_some_and(|rank| rank.dead)
     }
 
     /// The process that called MPI_Init below a wrapper is dead.

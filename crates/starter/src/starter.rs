@@ -34,6 +34,7 @@ use tutti_os::descendants;
 use tutti_os::stderr::print_line;
 use tutti_protocol::wire::{Counted, Decoder, Report, Used};
 
+mod absent;
 mod contexts;
 mod events;
 mod front;

@@ -58,6 +58,13 @@ pub enum Word {
         /// The piece.
         piece: Vec<u8>,
     },
+    /// A rank that the job began with has ended well without MPI_Init.
+    Absent {
+        /// Number of the rank in the job.
+        rank: u32,
+        /// Pid of the rank.
+        pid: u32,
+    },
 }
 
 impl Word {
@@ -84,6 +91,7 @@ impl Word {
             Word::Publish { rank, service, port } => put(2, &[*rank], &[service, port]),
             Word::Unpublish { rank, service } => put(3, &[*rank], &[service]),
             Word::Pmix { node, piece } => put(4, &[*node], &[piece]),
+            Word::Absent { rank, pid } => put(5, &[*rank, *pid], &[]),
         }
         (out.len() <= WORD_BYTES_MAX).then_some(out)
     }
@@ -112,6 +120,7 @@ impl Word {
             2 => Word::Publish { rank: number(rest)?, service: text(rest)?, port: text(rest)? },
             3 => Word::Unpublish { rank: number(rest)?, service: text(rest)? },
             4 => Word::Pmix { node: number(rest)?, piece: text(rest)? },
+            5 => Word::Absent { rank: number(rest)?, pid: number(rest)? },
             _ => return None,
         };
         rest.is_empty().then_some(word)
@@ -147,6 +156,7 @@ mod tests {
             Word::Publish { rank: 5, service: name(), port: b"p".to_vec() },
             Word::Unpublish { rank: 5, service: name() },
             Word::Pmix { node: 2, piece: name() },
+            Word::Absent { rank: 3, pid: 77 },
         ] {
             let ask = word.encode().expect("short");
             assert!(Word::is_in(&ask));

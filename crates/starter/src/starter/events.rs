@@ -232,9 +232,10 @@ impl Starter {
     }
 
     /// Whether processes are left whose parents have died.
-    fn has_orphans(&self) -> bool {
-        let mut children = descendants::children_of(rustix::process::getpid()).into_iter();
-        children.any(|child| !self.parts.ranks.contains(child))
+    pub(super) fn has_orphans(&self) -> bool {
+        let servers = [self.pmix_server(), self.parts.regions.as_ref().map(Regions::pid)];
+        let is_ours = |child: &Pid| self.parts.ranks.contains(*child) || servers.contains(&Some(*child));
+        !descendants::children_of(rustix::process::getpid()).iter().all(is_ours)
     }
 
     fn handle_notices(&mut self, rank: u32) {

@@ -115,9 +115,12 @@ impl Starter {
         let Some(watch) = self.watch.as_mut().filter(|watch| now_ns >= watch.due_ns) else { return };
         let Some(segment) = &self.parts.segment else {
             watch.due_ns = now_ns + POLL_NS;
-            return;
+            return self.judge_absent();
         };
-        if !watch.is_same(rest(segment), now_ns) {
+        let is_same = watch.is_same(rest(segment), now_ns);
+        self.judge_absent();
+        let (Some(watch), Some(segment)) = (&mut self.watch, &self.parts.segment) else { return };
+        if !is_same {
             return self.report_wakeup();
         }
         if watch.stalled.is_some() || self.alone && !watch.may_judge() {

@@ -52,6 +52,9 @@ impl Starter {
                 Vec::new()
             });
         }
+        if let Word::Absent { rank, pid } = word {
+            self.note_absent((*rank, *pid));
+        }
         self.run_pmi(|pmi| match pmi.handle_word(word) {
             Ok((done, events)) => {
                 is_done = done;
