@@ -226,7 +226,7 @@ impl World {
         let machine = &mut self.machines[node];
         (machine.core, machine.dies_after) = (None, None);
         // The first of them was there, or refused, and perhaps all behind it, and nobody was notified.
-        let most = if self.events % 2 == 0 { 1 } else { usize::MAX };
+        let most = if self.events.is_multiple_of(2) { 1 } else { usize::MAX };
         let mut left = if self.random.below(2) == 0 { most } else { 0 };
         while left > 0
             && let Some((job, _)) = machine.filing.front()
