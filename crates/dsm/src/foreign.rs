@@ -70,7 +70,7 @@ fn relocation(file: &[u8], at: usize, symbols: usize) -> Option<(usize, String)>
     let (_, _, names, ..) = section(file, names)?;
     let name = number::<4>(file, table.checked_add(index.checked_mul(SYMBOL_BYTES)?)?)? as usize;
     let name = file.get(names.checked_add(name)?..)?.split(|byte| *byte == 0).next()?;
-    // Functions that `tutticc` puts in the place of those of the C library are named as the program names them.
+    // Functions that `tutticc` puts in the place of those of the C library have the names of the program.
     let name = name.strip_prefix(b"__wrap_").unwrap_or(name);
     Some((address as usize, String::from_utf8_lossy(name).into_owned()))
 }

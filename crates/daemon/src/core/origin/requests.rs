@@ -57,8 +57,8 @@ impl PendingRequest {
         )
     }
 
-    /// Whether it is an order to stop a job or to let it go on that a later one makes void: repeated after that
-    /// one, it would undo it. Who waits for an answer gets one all the same.
+    /// Whether it is an order to stop a job or to let it go on that a later one makes void: repeated after
+    /// that one, it would undo it. Who waits for an answer gets one all the same.
     fn is_undone_by(&self, later: &Request) -> bool {
         let stops_or_goes_on = |request: &Request| match request {
             Request::Control(job, Control::Suspend | Control::Resume) => Some(*job),
