@@ -4,6 +4,7 @@
 //! |---|---|
 //! | this one | threads, connections, what is said once when something does not work |
 //! | [`wire`] | the kernel's structures |
+//! | [`lock_waits`] | requests that wait for a lock; pure |
 //! | [`nodes`] | what the kernel knows: numbers of files, their names, open files; pure |
 //! | [`answers`] | an answer to each request |
 //!
@@ -12,10 +13,10 @@
 //! origin meanwhile ends with an error (ESTALE) where it would read bytes of both.
 
 mod answers;
+mod lock_waits;
 mod nodes;
 mod wire;
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::client::Connection;
 use crate::frames::{DATA_MAX, Export};
 use crate::origin::Origin;
+use lock_waits::LockWaits;
 use nodes::Nodes;
 
 /// Threads, and connections, for a folder.
@@ -42,8 +44,7 @@ pub struct Mounted {
     path: String,
     device: OwnedFd,
     nodes: Mutex<Nodes>,
-    /// Requests that wait for a lock, and whether each has been interrupted.
-    waiting: Mutex<HashMap<u64, bool>>,
+    waiting: Mutex<LockWaits>,
     is_gone: AtomicBool,
     link_noticed: AtomicBool,
     notice: Box<Notice>,

@@ -37,7 +37,7 @@ const OUTSIDE: u32 = u32::MAX;
 /// Regions that one process has open, at most.
 const OPEN_MAX: usize = 4096;
 /// Connections that are kept so.
-const IDLE_MAX: usize = 4;
+const IDLE_MAX: usize = 1;
 
 /// An open region.
 #[derive(Debug)]
@@ -286,7 +286,13 @@ impl Entry {
     /// other from operations, which may be what it waits for.
     fn ask_alone(&self, ask: Ask, data: &[u8]) -> Result<(Answer, Vec<u8>), c_int> {
         let found = self.idle().pop();
-        let door = found.map_or_else(|| self.connect_again(), Ok)?;
+        let door = match (found.map_or_else(|| self.connect_again(), Ok), &self.access) {
+            (Ok(door), _) => door,
+            // The server has no place for one more: behind those that ask. A region that has ended says so.
+            (Err(GONE | MEMORY), Access::Client(first, ..)) => return self.ask_by(first, ask, data),
+            (Err(GONE | MEMORY), Access::Far(far)) => return self.ask_by(far.door(), ask, data),
+            (Err(status), _) => return Err(status),
+        };
         let answered = self.ask_by(&door, ask, data);
         let mut idle = self.idle();
         if !matches!(answered, Err(GONE | NO_REGION_STATUS)) && idle.len() < IDLE_MAX {

@@ -176,7 +176,7 @@ pub fn await_job_end_if_dead(error: &io::Error) {
 }
 
 /// Ranges of one call.
-const RANGES_MAX: usize = 256;
+pub(crate) const RANGES_MAX: usize = 256;
 
 /// Which way bytes go between ranges of another process and one run of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -288,8 +288,8 @@ impl Consumer {
     }
 
     /// The same when it is a quarter of the ring or more; whether it was. A sender that is not told has room
-    /// for any record as soon as this end has taken all that is there, if none is longer than half of the
-    /// ring.
+    /// for any record as soon as this end has taken all that is there, if none is longer than a quarter of
+    /// the ring: with what it leaves at the end of the ring it takes less than half.
     #[inline(always)]
     pub fn publish_much(&mut self) -> bool {
         let is_much = self.taken - self.published >= (self.parts.room / 4) as u64;

@@ -12,13 +12,12 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 
-use tutti_runtime::{rank, word_wait};
+use tutti_runtime::word_wait;
 
 use crate::element::Swapped;
 use crate::fault;
 use crate::memory;
 use crate::nodes::{Far, update};
-use crate::start;
 
 const SIGNAL: u32 = 1 << 31;
 
@@ -96,10 +95,6 @@ impl Lock {
 
     /// Waits until no other thread of this PE is in the queue, or looks whether there is one.
     fn claim(&self, may_wait: bool) -> bool {
-        // Threads of the library may run the program's functions at any level.
-        if start::thread_level() < start::THREAD_MULTIPLE && !rank::LOCK.is_needed() {
-            return true;
-        }
         loop {
             let mut busy = BUSY.lock().unwrap_or_else(PoisonError::into_inner);
             if busy.get_or_insert_default().insert(self.address.addr()) {

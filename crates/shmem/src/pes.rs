@@ -1,5 +1,4 @@
 //! Number of this PE and how many there are: set by `shmem_init`, read without a lock afterwards.
-
 //!
 //! PEs are numbered as MPI_COMM_WORLD numbers its members. Their ranks in the job are others in a world that
 //! MPI_Comm_spawn has made, or where a rank has moved: what the runtime is asked for goes by [`rank`].

@@ -95,7 +95,7 @@ pub fn lock(number: c_int) -> Result<(), Code> {
     let own = thread::current().id();
     let found = claims().locks[number];
     if found == Claim::Has(own) {
-        return Err(refuse(Code::Held, "lock", format_args!("this element has lock {number} already")));
+        return Err(refuse(Code::Held, "lock", format_args!("this thread has lock {number} already")));
     }
     claim(|claims| &mut claims.locks[number]);
     queue::set(address(elements.lock(number)));

@@ -1,10 +1,10 @@
 //! An answer to each request of the kernel.
 
-use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Mounted;
+use super::lock_waits::LockWaits;
 use super::nodes::Handle;
 use super::wire::{Answer, Fields, Head, operation};
 use crate::client::{CallError, Connection};
@@ -72,8 +72,7 @@ impl Mounted {
             FORGET | BATCH_FORGET => self.forget(head, fields),
             INTERRUPT => {
                 let mut fields = fields;
-                // The others end soon.
-                self.waiting().entry(fields.u64()?).and_modify(|is_interrupted| *is_interrupted = true);
+                self.waiting().interrupt(fields.u64()?);
                 Ok(None)
             }
             DESTROY => Ok(Some(Answer::to(head.unique).finish())),
@@ -383,20 +382,20 @@ impl Mounted {
         let Ok(wanted) = WantedLock::read(&mut fields) else {
             return self.reply(head, Err(Failed::Errno(libc::EINVAL)));
         };
-        self.waiting().insert(head.unique, false);
+        self.waiting().begin(head.unique);
         let mounted = self.clone();
         let wait = move || {
             let answered = mounted.wait_for_lock(head, wanted);
-            mounted.waiting().remove(&head.unique);
+            mounted.waiting().end(head.unique);
             mounted.reply(head, answered);
         };
         if std::thread::Builder::new().stack_size(256 << 10).spawn(wait).is_err() {
-            self.waiting().remove(&head.unique);
+            self.waiting().end(head.unique);
             self.reply(head, Err(Failed::Errno(libc::ENOLCK)));
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, bool>> {
+    fn waiting(&self) -> MutexGuard<'_, LockWaits> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -412,7 +411,7 @@ impl Mounted {
                     return Ok(Some(Answer::to(head.unique).finish()));
                 }
             }
-            if self.waiting().get(&head.unique) == Some(&true) {
+            if self.waiting().is_interrupted(head.unique) {
                 return Err(Failed::Errno(libc::EINTR));
             }
             std::thread::sleep(LOCK_EVERY);

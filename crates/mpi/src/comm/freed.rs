@@ -17,19 +17,19 @@ pub(super) struct Freed {
 }
 
 impl Freed {
-    /// Whether an operation on it may still fail. Persistent requests do not say which communicator is
-    /// theirs.
+    /// Whether an operation on it may still fail.
     fn is_needed(&self, engine: &Engine) -> bool {
         let contexts = self.context..self.context + CONTEXTS_PER_COMM;
-        let is_persistent = |request: &Request| match request.extra.as_deref() {
-            Some(Extra::Compound(Compound { is_persistent, .. })) => *is_persistent,
-            Some(Extra::Partitioned(_)) => true,
-            _ => false,
-        };
-        engine
-            .requests
-            .iter()
-            .any(|(_, request)| contexts.contains(&request.context) || is_persistent(request))
+        engine.requests.iter().any(|(_, request)| contexts.contains(&request.context))
+    }
+}
+
+/// Whether a request may be started again: it does not say which communicator is its own.
+fn is_persistent(request: &Request) -> bool {
+    match request.extra.as_deref() {
+        Some(Extra::Compound(Compound { is_persistent, .. })) => *is_persistent,
+        Some(Extra::Partitioned(_)) => true,
+        _ => false,
     }
 }
 
@@ -41,6 +41,9 @@ impl Comms {
 
     /// Contexts of freed communicators without an operation that may still fail.
     pub(super) fn ended(&self, engine: &Engine) -> Vec<u32> {
+        if engine.requests.iter().any(|(_, request)| is_persistent(request)) {
+            return Vec::new();
+        }
         let ended = self.freed.iter().filter(|freed| !freed.is_needed(engine));
         ended.map(|freed| freed.context).collect()
     }

@@ -14,14 +14,12 @@ use tutti_shm::opened::copy;
 use super::{Fault, own};
 use crate::accumulate::{Change, alone_in};
 use crate::device::Access;
-use crate::os::{Direction, Ranges, Remote};
+use crate::os::{Direction, RANGES_MAX, Ranges, Remote};
 
 /// A run that is as long is changed by itself.
 pub(super) const LONG_BYTES: usize = 4096;
 /// Runs that are sorted at once.
 const SORTED_MAX: usize = 1 << 16;
-/// Ranges of a batch: what one call of the kernel takes.
-const RANGES_MAX: usize = 1024;
 /// Bytes of a batch: while they are changed, others wait.
 const BATCH_BYTES: usize = UNIT_BYTES;
 
