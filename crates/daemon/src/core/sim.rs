@@ -345,6 +345,41 @@ fn cluster_sim_output_waits_for_an_origin_that_comes_back_late() {
     assert!(tried > 100 || seeds(2).len() == 1, "{tried} jobs ended well");
 }
 
+/// The controller knows how much a node's ranks have written, and their origin does not have it: the node's
+/// daemon is started anew, and hears all from the starter again, piece by piece. Meanwhile no part of the
+/// output counts as not written.
+#[test]
+fn cluster_sim_output_of_a_job_that_is_over_outlives_a_daemon() {
+    let mut tried = 0;
+    for seed in seeds(120) {
+        let mut world = World::new(seed, 3, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_end_well(0..100);
+        let client = world.run_ranks(1, &[2], 4);
+        while !world.has_begun_on(2) {
+            world.run_until(world.now_ms + 1);
+        }
+        let limit_ms = world.now_ms + 10_000;
+        while !world.is_known_over(JobId(1)) && world.now_ms < limit_ms {
+            world.break_links_of(1);
+            world.run_until(world.now_ms + 5);
+        }
+        tried += u32::from(!world.has_ended(client) && !world.parts_of(2).is_empty());
+        world.replace_daemon(2, 300);
+        let limit_ms = world.now_ms + 120_000;
+        while !world.is_quiet() && world.now_ms < limit_ms {
+            world.run_until(world.now_ms + 1_000);
+        }
+        println!("TUTTI_SIM_SEED={seed}");
+        world.check_end();
+        assert!(world.all_ended_well(), "TUTTI_SIM_SEED={seed}: {}", world.clients_text());
+        let lines = world.lines(client);
+        assert!(!lines.iter().any(|line| line.contains("lost")), "TUTTI_SIM_SEED={seed}: {lines:?}");
+    }
+    assert!(tried > 60 || seeds(2).len() == 1, "{tried} daemons died before the origin had all");
+}
+
 /// A part that a daemon has begun is over when that dies with its starter, also if the next one dies before
 /// it can say so: the third knows only that it was not begun by the second. `World` holds that no part begins
 /// twice.

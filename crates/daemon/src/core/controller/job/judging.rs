@@ -68,7 +68,9 @@ impl JobRecord {
             statuses.into_iter().for_each(|status| self.end.record_status(status));
             self.end.finish();
         }
-        if self.over {
+        // A part that is back after the death of its daemon says anew, step by step, how far it is: until it
+        // is over again it has not said how much it has written.
+        if self.over && all(Phase::Over) {
             let nodes = self.launch.nodes.iter().filter(|node| !self.lost.contains(node));
             self.report_end(nodes.filter_map(|node| Some((*node, states.get(node)?.written?))).collect());
         }

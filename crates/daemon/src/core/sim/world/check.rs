@@ -28,6 +28,13 @@ impl World {
         self.started.keys().any(|(_, at)| *at == node)
     }
 
+    /// The controller knows that a job is over, and has ended well.
+    pub(in crate::core::sim) fn is_known_over(&self, job: JobId) -> bool {
+        let core = self.machines[0].core.as_ref();
+        let controller = core.and_then(|core| core.subsystems.controller.as_ref());
+        controller.is_some_and(|controller| controller.is_complete(job))
+    }
+
     /// The daemon of a node.
     pub(in crate::core::sim) fn core(&mut self, node: usize) -> &mut Core {
         self.machines[node].core.as_mut().expect("it lives")

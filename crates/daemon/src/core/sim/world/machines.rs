@@ -299,6 +299,11 @@ impl World {
         alive.map(|(job, _)| *job).collect()
     }
 
+    /// Jobs with a starter on a node, also one whose ranks have ended.
+    pub(in crate::core::sim) fn parts_of(&self, node: usize) -> Vec<JobId> {
+        self.machines[node].starters.keys().copied().collect()
+    }
+
     /// The longest that a daemon waits for something to happen, in the next so many ms.
     pub(in crate::core::sim) fn longest_wait_ms(&mut self, node: usize, for_ms: u64) -> u64 {
         let end_ms = self.now_ms + for_ms;

@@ -74,10 +74,23 @@ impl World {
         (!links.is_empty()).then(|| links[self.random.below(links.len() as u64) as usize])
     }
 
-    /// Breaks a link: what is under way is lost.
     pub(in crate::core::sim) fn break_a_link(&mut self) {
         self.troubled = true;
-        let Some(link) = self.any_link() else { return };
+        if let Some(link) = self.any_link() {
+            self.break_link(link);
+        }
+    }
+
+    /// Breaks all links of a node that are made.
+    pub(in crate::core::sim) fn break_links_of(&mut self, node: usize) {
+        self.troubled = true;
+        let made = self.ends.iter().filter(|(_, end)| end.node == node && end.last_ms < self.now_ms);
+        let links: Vec<LinkId> = made.map(|(link, _)| *link).collect();
+        links.into_iter().for_each(|link| self.break_link(link));
+    }
+
+    /// Breaks a link: what is under way is lost.
+    fn break_link(&mut self, link: LinkId) {
         let peer = self.ends[&link].peer;
         for link in [link, peer] {
             if let Some(End { node, incarnation, .. }) = self.ends.remove(&link) {

@@ -130,10 +130,15 @@ impl World {
 
     /// The same for a front end of node `origin`.
     pub(in crate::core::sim) fn run_from(&mut self, origin: usize, nodes: &[usize]) -> usize {
-        let ranks = if nodes.is_empty() { self.machines.len() } else { nodes.len() } as u32;
+        self.run_ranks(origin, nodes, 1)
+    }
+
+    /// The same with so many ranks for each of the nodes.
+    pub(in crate::core::sim) fn run_ranks(&mut self, origin: usize, nodes: &[usize], per_node: u32) -> usize {
+        let count = if nodes.is_empty() { self.machines.len() } else { nodes.len() } as u32;
         let mut submit = self.submit();
-        submit.job.programs[0].ranks = ranks;
-        submit.nodes = Some(ranks);
+        submit.job.programs[0].ranks = count * per_node;
+        submit.nodes = Some(count);
         submit.hosts = nodes.iter().map(|node| Host { name: format!("node{node}"), ranks: None }).collect();
         submit.terms = Terms::default();
         submit.batch = Batch::default();
