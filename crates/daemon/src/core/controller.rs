@@ -493,6 +493,11 @@ impl Controller {
             .is_some_and(|job| job.is_over() && job.end.status() == 0 && job.output().trouble.is_none())
     }
 
+    /// Trouble with the output of the job.
+    pub(super) fn output_trouble(&self, job: JobId) -> Option<String> {
+        self.jobs.get(job)?.output().trouble.clone()
+    }
+
     /// Jobs that the scheduler has not been asked for are about to be looked at anew, all of them.
     pub(super) fn looks_anew(&self) -> bool {
         self.jobs.retries

@@ -206,6 +206,8 @@ impl Origin {
             entry.received = entry.received.max(number + 1);
             if is_last && has_ended_well {
                 self.report_loss(cx.out, job);
+            } else if let Notice::End { status: 0, written, .. } = &notice {
+                self.report_losses_of_nodes(cx, job, written);
             }
             self.handle_notice(cx, job, (number, notice));
         }
@@ -304,6 +306,39 @@ impl Origin {
                  of it are gone"
             );
             self.report(out, job, &Report::Warning(text));
+        }
+    }
+
+    /// A job has ended well, with these places as the ends of its output: of a node that is not among them
+    /// nothing more comes. If an earlier end has named one, this node may have had all.
+    fn report_losses_of_nodes(&mut self, cx: Context<'_>, job: JobId, written: &[(NodeId, u64)]) {
+        let is_waiting = |entry: &&OriginJob| !entry.over && !entry.enrolled;
+        let Some(entry) = self.jobs.get(&job).filter(is_waiting) else { return };
+        let end_of = |written: &[(NodeId, u64)], node| {
+            written.iter().find(|(other, _)| *other == node).map(|(_, end)| *end)
+        };
+        let lacks = |(node, stream): &(&NodeId, &Stream)| {
+            let earlier = entry.end.as_ref().map(|(_, written)| end_of(written, **node));
+            let lacked = earlier.is_none_or(|end| end.is_some_and(|end| stream.have < end));
+            lacked && end_of(written, **node).is_none()
+        };
+        let lost: Vec<NodeId> = entry.streams.iter().filter(lacks).map(|(node, _)| *node).collect();
+        for node in lost {
+            let members = cx.local.members.as_ref();
+            let name = members.map_or_else(|| node.to_string(), |members| members.name(node));
+            let text = format!(
+                "the end of the output of job {job} may be lost: node {name} had it, and nothing of the job is \
+                 left there"
+            );
+            self.report(cx.out, job, &Report::Warning(text.clone()));
+            let Some(entry) = self.jobs.get_mut(&job) else { return };
+            if let Some(files) = &mut entry.files {
+                files.status.trouble.get_or_insert_with(|| text.clone());
+                entry.files_changed = true;
+            }
+            if entry.warnings.len() < WARNINGS_MAX {
+                entry.warnings.push(Warned { number: None, text: Warned::kept(&text).to_owned() });
+            }
         }
     }
 

@@ -46,7 +46,7 @@ use world::{KEEP_MS, World};
 
 use super::action::Action;
 use super::config::TICK_MS;
-use crate::message::{JobId, Message, Order, Run};
+use crate::message::{Batch, JobId, Message, Order, Run};
 
 /// Faults that may occur in a run, in thousandths of a step that is not a tick.
 #[derive(Clone, Copy, Debug)]
@@ -378,6 +378,52 @@ fn cluster_sim_output_of_a_job_that_is_over_outlives_a_daemon() {
         assert!(!lines.iter().any(|line| line.contains("lost")), "TUTTI_SIM_SEED={seed}: {lines:?}");
     }
     assert!(tried > 60 || seeds(2).len() == 1, "{tried} daemons died before the origin had all");
+}
+
+/// The same where the starter dies with its daemon, or the node does not come back in time: the user is told
+/// that output may be lost.
+#[test]
+fn cluster_sim_output_that_is_lost_with_a_node_is_reported() {
+    let mut lossy = [0; 4];
+    for seed in seeds(120) {
+        let mut world = World::new(seed, 3, 2);
+        world.run_until(5_000);
+        world.let_nothing_else_fail();
+        world.let_jobs_end_well(0..100);
+        let client = match seed % 4 {
+            0 | 1 => world.run_ranks(1, &[2], 4),
+            _ => world.submit_on(1, &[2], Batch::default()),
+        };
+        while !world.has_begun_on(2) {
+            world.run_until(world.now_ms + 1);
+        }
+        let limit_ms = world.now_ms + 10_000;
+        while !world.is_known_over(JobId(1)) && world.now_ms < limit_ms {
+            world.break_links_of(1);
+            world.run_until(world.now_ms + 5);
+        }
+        world.kill_all_starters(2);
+        if seed % 2 == 0 {
+            world.replace_daemon(2, 300);
+        } else {
+            world.remove_daemon(2);
+            let limit_ms = world.now_ms + 20_000;
+            while !world.has_ended(client) && world.now_ms < limit_ms {
+                world.break_links_of(1);
+                world.run_until(world.now_ms + 200);
+            }
+            world.return_daemon(2);
+        }
+        let limit_ms = world.now_ms + 120_000;
+        while !world.is_quiet() && world.now_ms < limit_ms {
+            world.run_until(world.now_ms + 1_000);
+        }
+        println!("TUTTI_SIM_SEED={seed}");
+        world.check_end();
+        let is_said = world.lines(client).iter().any(|line| line.contains("lost"));
+        lossy[seed as usize % 4] += u32::from(is_said || world.output_trouble(JobId(1)).is_some());
+    }
+    assert!(lossy.iter().all(|runs| *runs > 10) || seeds(2).len() == 1, "{lossy:?} runs lost output");
 }
 
 /// A part that a daemon has begun is over when that dies with its starter, also if the next one dies before

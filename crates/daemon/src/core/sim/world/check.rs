@@ -35,6 +35,12 @@ impl World {
         controller.is_some_and(|controller| controller.is_complete(job))
     }
 
+    /// Trouble with the output of a job, as the controller knows it.
+    pub(in crate::core::sim) fn output_trouble(&self, job: JobId) -> Option<String> {
+        let core = self.machines[0].core.as_ref()?;
+        core.subsystems.controller.as_ref()?.output_trouble(job)
+    }
+
     /// The daemon of a node.
     pub(in crate::core::sim) fn core(&mut self, node: usize) -> &mut Core {
         self.machines[node].core.as_mut().expect("it lives")
