@@ -24,6 +24,9 @@ use crate::message::{RegionClient, RegionPlace, Routed};
 
 /// A question is asked again after a silence of so long, in ms.
 const REPEAT_MS: u64 = 1000;
+/// A node that the list has as lost may be asked for so long, in ms: to a controller that has just begun the
+/// nodes come back one by one.
+const RETURN_MS: u64 = 3000;
 /// A client waits so long, in ms.
 const ANSWER_MS_MAX: u64 = 10_000;
 /// Questions of one user here at once, and those that go to all nodes.
@@ -166,7 +169,9 @@ impl Regions {
         let is_alive = |node: &NodeId| cx.local.members.as_ref().is_some_and(|it| it.is_alive(*node));
         for (client, asked) in &mut self.asked {
             let before = asked.nodes.len();
-            asked.nodes.retain(is_alive);
+            if now_ms >= asked.begun_ms + RETURN_MS {
+                asked.nodes.retain(is_alive);
+            }
             if asked.nodes.len() < before && !asked.is_search {
                 asked.note(Status::Node);
             }

@@ -93,12 +93,10 @@ impl Services {
     }
 
     pub(super) fn tick(&mut self, local: &LocalNode) -> Vec<Effect> {
-        let is_alive = |node: &NodeId| local.members.as_ref().is_some_and(|it| it.is_alive(*node));
         let clients: Vec<ClientId> = self.asked.keys().copied().collect();
         let mut effects = Vec::new();
         for client in clients {
             let Some(asked) = self.asked.get_mut(&client) else { continue };
-            asked.lose(local, |node| !is_alive(node));
             if local.now_ms >= asked.asked_ms + REPEAT_MS {
                 asked.asked_ms = local.now_ms;
                 effects.extend(asked.questions(client));
@@ -115,7 +113,7 @@ impl Services {
         };
         self.asked.get(&client).filter(|asked| is_over(asked))?;
         let mut asked = self.asked.remove(&client)?;
-        asked.lose(local, |_| true);
+        asked.name_silent(local);
         // The end of the list: an empty one is an answer, too.
         asked.text.push('\n');
         Some(Effect::Act(Action::GiveServices(client, asked.text)))
@@ -123,9 +121,10 @@ impl Services {
 }
 
 impl Asked {
-    /// Names nodes that will not answer.
-    fn lose(&mut self, local: &LocalNode, is_lost: impl Fn(&NodeId) -> bool) {
-        for node in self.nodes.extract_if(.., is_lost) {
+    /// Names the nodes that have not answered. One that the list has as lost may just not be back at a
+    /// controller that has just begun.
+    fn name_silent(&mut self, local: &LocalNode) {
+        for node in std::mem::take(&mut self.nodes) {
             let node = local.members.as_ref().map_or_else(String::new, |members| members.name(node));
             let _ = writeln!(self.text, "{node}");
         }
