@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tutti_tests::{Scratch, compile};
+
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::Cluster;
@@ -60,6 +62,26 @@ fn deadlock_over_two_nodes_is_reported_once_and_listed() {
     cluster.tutti(&["kill", "1"]).expect_success();
     assert_eq!(job.end(), (137, format!("tutti run: {line}\n")));
     assert!(cluster.job(1).contains("\"deadlock\": null"));
+}
+
+#[test]
+fn exit_without_init_is_named_when_a_rank_of_another_node_waits() {
+    let cluster = Cluster::up("stuck-never-comes", 2, &[]);
+    let scratch = Scratch::new("stuck-never-comes-program");
+    let path = compile("tests/launch/programs/never_comes.c", scratch.path());
+    let path = path.to_str().expect("a path of ours");
+    for words in [&[][..], &["receive"]] {
+        let ran = cluster.run(&[&["run", "-N", "2", "-n", "2", path], words].concat());
+        assert_eq!(ran.code(), 1, "{words:?}: {ran}");
+        let lines: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("tutti run: ")).collect();
+        assert_eq!(lines.len(), 1, "{words:?}: {ran}");
+        assert!(lines[0].contains("rank 1 (pid "), "{ran}");
+        assert!(lines[0].contains("exited without calling MPI_Init"), "{ran}");
+    }
+    let path = compile("tests/launch/programs/leaves_rightly.c", scratch.path());
+    let path = path.to_str().expect("a path of ours");
+    let ran = cluster.run(&["run", "-N", "2", "-n", "2", path, "part", ":", "-n", "2", "true"]);
+    assert_eq!((ran.code(), ran.stderr.as_str()), (0, ""), "{ran}");
 }
 
 #[test]

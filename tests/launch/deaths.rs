@@ -73,6 +73,53 @@ fn exit_without_init_is_named_when_others_wait() {
     run(program("mpiexec").args(["-n", "2", "sh", "-c", "exit 0"])).expect_success();
 }
 
+#[test]
+fn exit_without_init_is_named_when_others_wait_on_several_nodes() {
+    let scratch = Scratch::new("launch-never-comes-nodes");
+    let path = compile("tests/launch/programs/never_comes.c", scratch.path());
+    for (nodes, ranks) in [("2", "2"), ("2", "3"), ("2", "4"), ("3", "3")] {
+        for words in [&[][..], &["receive"], &["send"], &["compute"]] {
+            let nodes = ["--virtual-nodes", nodes, "-n", ranks];
+            let ran = run(program("mpiexec").args(nodes).arg(&path).args(words));
+            assert_eq!(ran.code(), 1, "{nodes:?}, {words:?}: {ran}");
+            assert_one_line(&ran.stderr, &["rank 1 (pid ", "exited without calling MPI_Init"]);
+        }
+    }
+}
+
+/// The first that leaves a node is not all that the other nodes know of it.
+#[test]
+fn exit_without_init_is_named_when_others_have_left_before() {
+    let scratch = Scratch::new("launch-never-comes-late");
+    let path = compile("tests/launch/programs/never_comes.c", scratch.path());
+    let nodes = ["--virtual-nodes", "2", "-n", "2"];
+    let others = [":", "-n", "1", "true", ":", "-n", "1", "sleep", "2"];
+    let ran = run(program("mpiexec").args(nodes).arg(&path).args(["receive", "3"]).args(others));
+    assert_eq!(ran.code(), 1, "{ran}");
+    assert_one_line(&ran.stderr, &["rank 3 (pid ", "exited without calling MPI_Init"]);
+}
+
+/// Programs that never wait for those that use no MPI, and a rank whose child is the one that uses it.
+#[test]
+fn exit_without_init_is_right_when_no_rank_waits() {
+    let scratch = Scratch::new("launch-leaves-rightly");
+    let path = compile("tests/launch/programs/leaves_rightly.c", scratch.path());
+    let path = path.to_str().expect("a path of ours");
+    // Longer than the starters look for such ranks.
+    let later = format!("{path} world & exit 0");
+    for nodes in [&[][..], &["--virtual-nodes", "2"], &["--virtual-nodes", "4"]] {
+        for words in [
+            &["-n", "2", path, "part", ":", "-n", "2", "true"][..],
+            &["-n", "2", "true", ":", "-n", "2", path, "part"],
+            &["-n", "4", path, "early"],
+            &["-n", "3", path, "world", ":", "-n", "1", "sh", "-c", &later],
+        ] {
+            let ran = run(program("mpiexec").args(nodes).args(words));
+            assert_eq!((ran.code(), ran.stderr.as_str()), (0, ""), "{nodes:?}, {words:?}: {ran}");
+        }
+    }
+}
+
 /// By hand what a library of MPICH's kind does in MPI_Init.
 #[test]
 fn exit_without_init_is_named_when_others_wait_over_pmi() {

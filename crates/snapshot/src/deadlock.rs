@@ -15,7 +15,7 @@ use tutti_shm::report::WAITS;
 
 use super::reduction::{Leaf, Party, stuck};
 use crate::locks;
-use crate::state::{Alternative, Doing, Snapshot, View, Wait, What};
+use crate::state::{Alternative, Doing, RankView, Snapshot, View, Wait, What};
 use crate::waits;
 
 /// For the user after a report of a deadlock, should something from outside end it: a signal's handler, a
@@ -144,6 +144,18 @@ fn party(rank: u32, doing: &Doing, ranks: &[u32], total: u64) -> Party {
     }
 }
 
+/// The first rank that a rank waits for among those that are `absent` (in order) for good, if it waits for
+/// ever for them, whatever all others do. Ranks of the job have numbers below `ranks_end`.
+pub fn absent_peer(view: &RankView, absent: &[u32], ranks_end: u64) -> Option<u32> {
+    let parties = absent.iter().map(|_| Party::Gone);
+    let own = party(view.rank, &view.doing, absent, ranks_end);
+    let parties: Vec<Party> = parties.chain([Party::Free, own]).collect();
+    stuck(&parties).first()?;
+    let Doing::Waits { any, .. } = &view.doing else { return None };
+    let peers = any.iter().flat_map(|one| &one.all).filter_map(|wait| wait.peer);
+    peers.filter(|peer| absent.binary_search(peer).is_ok()).min()
+}
+
 /// A wait of a rank that leads to another one.
 type Lead<'a> = (u32, &'a Wait);
 
@@ -246,7 +258,7 @@ impl Deadlock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{Flow, Message, RankView};
+    use crate::state::{Flow, Message};
 
     fn receive(peer: Option<u32>) -> Wait {
         Wait { what: What::Receive, matched: false, peer, tag: Some(7), context: 0, bytes: 4, moved: 0 }
@@ -374,6 +386,33 @@ mod tests {
             "rank 0 waits for all of: receives from rank 1, and receives from rank 2; rank 1 receives from rank 0"
         );
         assert_eq!(ranks(&[any([from(2), from(1)]), all([from(0)]), None]), [0; 0]);
+    }
+
+    #[test]
+    fn deadlock_of_a_rank_that_waits_for_absent_ones_needs_no_other_view() {
+        let peer = |waits: Option<Vec<Alternative>>| {
+            let view = &snapshot(&[waits]).nodes[0].ranks[0];
+            absent_peer(view, &[3, 5], 8)
+        };
+        assert_eq!(peer(all([from(5)])), Some(5));
+        assert_eq!(peer(all([from(1), from(5)])), Some(5));
+        assert_eq!(peer(any([from(5), from(3)])), Some(3));
+        // Others may end these: one that is there, any, a guest; or they end by themselves, or it runs.
+        let matched = Wait { matched: true, ..from(5) };
+        for waits in [
+            all([from(4)]),
+            any([from(5), from(4)]),
+            all([receive(None)]),
+            all([from(9)]),
+            all([matched]),
+            None,
+        ] {
+            assert_eq!(peer(waits.clone()), None, "{waits:?}");
+        }
+        let mut with_signal = snapshot(&[all([from(5)])]).nodes[0].ranks[0].clone();
+        let Doing::Waits { signals, .. } = &mut with_signal.doing else { panic!("it waits") };
+        *signals = true;
+        assert_eq!(absent_peer(&with_signal, &[5], 8), None);
     }
 
     #[test]

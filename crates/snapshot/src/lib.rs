@@ -22,7 +22,7 @@ mod text;
 mod view;
 mod waits;
 
-pub use deadlock::{DEADLOCK_ENDED, Deadlock, DeadlockNotice, Link, arrows};
+pub use deadlock::{DEADLOCK_ENDED, Deadlock, DeadlockNotice, Link, absent_peer, arrows};
 pub use file::{FileError, read, write};
 pub use flight::{InFlight, Place};
 pub use stall::Stall;
@@ -30,4 +30,4 @@ pub use state::{
     Alternative, BulkIn, Doing, Flow, Message, RankView, Snapshot, VIEWS_BYTES_MAX, View, Wait, What,
 };
 pub use termination::has_terminated;
-pub use view::view;
+pub use view::{rank_view, view};

@@ -152,7 +152,11 @@ fn hexadecimal(data: &[u8]) -> String {
     data.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn rank_view(segment: &Segment, rank: usize) -> RankView {
+/// View of one rank, counted on this node.
+///
+/// # Panics
+/// When there is no such rank.
+pub fn rank_view(segment: &Segment, rank: usize) -> RankView {
     let geometry = segment.geometry();
     let pid = segment.pid(rank);
     let doing = match segment.doing(rank) {

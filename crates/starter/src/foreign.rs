@@ -1,6 +1,8 @@
 //! The servers by which programs of other MPIs start: PMI-1 for MPICH and its relatives, or PMIx for Open
 //! MPI. A job has one of them: MPICH ends where it sees both.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use tutti_protocol::wire::Library;
 
 use crate::pmi::Pmi;
@@ -18,16 +20,30 @@ pub struct Foreign {
     pub seen: Vec<Library>,
     /// Looks for programs that neither reaches; none: worlds of size 1 are right, or another node looks.
     pub looks: Option<Looks>,
-    /// World rank and pid of one, of any node, that has ended well without MPI_Init.
-    pub absent: Option<(u32, u32)>,
-    /// The other nodes know of one of this node.
-    pub is_absence_told: bool,
+    /// World ranks, of all nodes, that have ended well without MPI_Init, and the pid of each.
+    pub absent: BTreeMap<u32, u32>,
+    /// Absent ranks of this node.
+    pub own_absent: OwnAbsent,
+}
+
+/// Ranks of a node that have ended well without MPI_Init.
+#[derive(Debug, Default)]
+pub struct OwnAbsent {
+    /// All of them, counted on this node.
+    pub ranks: BTreeSet<u32>,
+    /// World rank and pid of those of which the other nodes are not notified yet.
+    pub unsent: Vec<(u32, u32)>,
+    /// When the other nodes may be notified next.
+    pub next_ns: u64,
+    /// How long after the last time that is.
+    pub after_ns: u64,
 }
 
 impl Foreign {
     /// With these servers.
     pub fn new(pmi: Pmi, pmix: Option<Pmix>) -> Self {
-        Foreign { pmi, pmix, seen: Vec::new(), looks: None, absent: None, is_absence_told: false }
+        let (absent, own_absent) = (BTreeMap::new(), OwnAbsent::default());
+        Foreign { pmi, pmix, seen: Vec::new(), looks: None, absent, own_absent }
     }
 
     /// Notes the library of a rank; whether it is the first on it.

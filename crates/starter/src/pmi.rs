@@ -281,7 +281,7 @@ impl Pmi {
             }
             Word::Publish { rank, service, port } => self.names.publish(*rank, service, port),
             Word::Unpublish { service, .. } => self.names.unpublish(service),
-            Word::Spawn(..) | Word::Pmix { .. } | Word::Absent { .. } => false,
+            Word::Spawn(..) | Word::Pmix { .. } | Word::Absent(_) => false,
         };
         Ok((is_done, events))
     }

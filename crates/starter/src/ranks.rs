@@ -397,14 +397,13 @@ impl Ranks {
 
     /// The others wait for ever, and for ranks that are not there: the first that is absent ends the job.
     pub fn handle_wait_for_absent(&mut self) -> Option<Ended> {
-        let absent = (0..self.ranks.len() as u32).find(|rank| self.is_absent(*rank))?;
+        let absent = self.absent().next()?;
         self.judge(absent, Cause::Absent)
     }
 
-    /// World rank and pid of the first that is absent.
-    pub fn first_absent(&self) -> Option<(u32, u32)> {
-        let rank = (0..self.ranks.len() as u32).find(|rank| self.is_absent(*rank))?;
-        Some((self.world_rank(rank), self.pid_of(rank)?))
+    /// Absent ranks, in order.
+    pub fn absent(&self) -> impl Iterator<Item = u32> {
+        (0..self.ranks.len() as u32).filter(|rank| self.is_absent(*rank))
     }
 
     /// Ranks of this node wait for ever for a world rank, perhaps of another node, that is absent.

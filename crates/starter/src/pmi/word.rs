@@ -58,13 +58,9 @@ pub enum Word {
         /// The piece.
         piece: Vec<u8>,
     },
-    /// A rank that the job began with has ended well without MPI_Init.
-    Absent {
-        /// Number of the rank in the job.
-        rank: u32,
-        /// Pid of the rank.
-        pid: u32,
-    },
+    /// Ranks that the job began with have ended well without MPI_Init: the number of each in the job, and its
+    /// pid.
+    Absent(Vec<(u32, u32)>),
 }
 
 impl Word {
@@ -91,7 +87,11 @@ impl Word {
             Word::Publish { rank, service, port } => put(2, &[*rank], &[service, port]),
             Word::Unpublish { rank, service } => put(3, &[*rank], &[service]),
             Word::Pmix { node, piece } => put(4, &[*node], &[piece]),
-            Word::Absent { rank, pid } => put(5, &[*rank, *pid], &[]),
+            Word::Absent(ranks) => {
+                let numbers = ranks.iter().flat_map(|(rank, pid)| [*rank, *pid]);
+                let numbers: Vec<u32> = std::iter::once(ranks.len() as u32).chain(numbers).collect();
+                put(5, &numbers, &[]);
+            }
         }
         (out.len() <= WORD_BYTES_MAX).then_some(out)
     }
@@ -120,7 +120,12 @@ impl Word {
             2 => Word::Publish { rank: number(rest)?, service: text(rest)?, port: text(rest)? },
             3 => Word::Unpublish { rank: number(rest)?, service: text(rest)? },
             4 => Word::Pmix { node: number(rest)?, piece: text(rest)? },
-            5 => Word::Absent { rank: number(rest)?, pid: number(rest)? },
+            5 => {
+                // Each takes bytes, so the word bounds their number.
+                let ranks = number(rest)?;
+                let of_one = |_| Some((number(rest)?, number(rest)?));
+                Word::Absent((0..ranks).map(of_one).collect::<Option<_>>()?)
+            }
             _ => return None,
         };
         rest.is_empty().then_some(word)
@@ -156,7 +161,7 @@ mod tests {
             Word::Publish { rank: 5, service: name(), port: b"p".to_vec() },
             Word::Unpublish { rank: 5, service: name() },
             Word::Pmix { node: 2, piece: name() },
-            Word::Absent { rank: 3, pid: 77 },
+            Word::Absent(vec![(3, 77), (5, 80)]),
         ] {
             let ask = word.encode().expect("short");
             assert!(Word::is_in(&ask));

@@ -211,11 +211,6 @@ impl Starter {
                     self.parts.segment.iter().for_each(|segment| segment.mark_left(rank as usize));
                 }
                 let ended = self.parts.ranks.handle_death(rank, now_ns());
-                if self.parts.ranks.is_absent(rank) && !self.has_orphans() {
-                    // Whoever waits for it waits for ever: nothing that it has started may still call
-                    // MPI_Init.
-                    self.parts.segment.iter().for_each(|segment| segment.mark_left(rank as usize));
-                }
                 self.announce_end(rank);
                 self.parts.connections.forget(rank);
                 if let Some(ended) = ended {
@@ -333,7 +328,7 @@ impl Starter {
     }
 
     /// A rank, counted on this node, has left; what still comes for it from other nodes is answered here.
-    fn add_exited(&mut self, rank: u32) {
+    pub(super) fn add_exited(&mut self, rank: u32) {
         let Parts { segment, peers, sockets, silent, .. } = &mut self.parts;
         let (Some(segment), Some((_, peers))) = (segment, peers) else { return };
         let world_rank = segment.layout().numbers().rank_at(rank as usize);

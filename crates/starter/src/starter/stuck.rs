@@ -113,12 +113,10 @@ impl Watch {
 impl Starter {
     pub(super) fn handle_watch_time(&mut self, now_ns: u64) {
         let Some(watch) = self.watch.as_mut().filter(|watch| now_ns >= watch.due_ns) else { return };
-        let Some(segment) = &self.parts.segment else {
-            watch.due_ns = now_ns + POLL_NS;
-            return self.judge_absent();
-        };
+        watch.due_ns = now_ns + POLL_NS;
+        self.judge_absent(now_ns);
+        let (Some(watch), Some(segment)) = (&mut self.watch, &self.parts.segment) else { return };
         let is_same = watch.is_same(rest(segment), now_ns);
-        self.judge_absent();
         let (Some(watch), Some(segment)) = (&mut self.watch, &self.parts.segment) else { return };
         if !is_same {
             return self.report_wakeup();

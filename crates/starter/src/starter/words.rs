@@ -52,8 +52,8 @@ impl Starter {
                 Vec::new()
             });
         }
-        if let Word::Absent { rank, pid } = word {
-            self.note_absent((*rank, *pid));
+        if let Word::Absent(ranks) = word {
+            self.note_absent(ranks);
         }
         self.run_pmi(|pmi| match pmi.handle_word(word) {
             Ok((done, events)) => {
