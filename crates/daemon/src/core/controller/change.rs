@@ -70,7 +70,7 @@ impl Controller {
         (id, change): (JobId, &Change),
     ) -> Option<Answer> {
         let may = |owner| cx.local.may(asker.user, Some(owner));
-        if self.filings.has_again(id) && self.jobs.check_owner(id, may).is_ok() {
+        if self.awaits_file_of_successor(id) && self.jobs.check_owner(id, may).is_ok() {
             // Asked again, it is known whether another one has taken its place.
             return None;
         }

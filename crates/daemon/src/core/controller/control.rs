@@ -38,7 +38,17 @@ impl Controller {
         }
         let (now, actor) = (cx.local.clocks(), cx.local.actor(user));
         let ends = matches!(control, Control::Kill | Control::Abandon | Control::End(_));
+        if ends && let Some(old) = self.filings.again_of(id) {
+            // It ends with the one whose place it was to take.
+            return self.control(cx, relay, old, control, (user, requester));
+        }
         let is_requeued = self.filings.has_again(id);
+        let is_for_new =
+            matches!(control, Control::Suspend | Control::Resume | Control::Hold | Control::Release);
+        if is_for_new && self.awaits_file_of_successor(id) {
+            // Asked again, it is known whether another one has taken its place.
+            return None;
+        }
         if is_requeued && ends {
             self.give_up_again(cx, id);
         }

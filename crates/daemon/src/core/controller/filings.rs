@@ -99,7 +99,12 @@ impl Filings {
         self.again.contains_key(&old)
     }
 
-    /// The same: which one it is. It takes the place no more.
+    /// The job whose place this one is to take when its file is there.
+    pub(super) fn again_of(&self, new: JobId) -> Option<JobId> {
+        self.again.iter().find(|(_, id)| **id == new).map(|(old, _)| *old)
+    }
+
+    /// The file of the job is on its way that takes the place of this one: which one it is. It takes the place no more.
     pub(super) fn give_up_again(&mut self, old: JobId) -> Option<JobId> {
         self.again.remove(&old)
     }

@@ -60,7 +60,8 @@ impl Controller {
             return refusal(format!("job {id} is being requeued"));
         }
         let job = self.jobs.get(id)?;
-        if job.is_ending() || job.is_ended_by_user() {
+        // A signal of a user's ends none that catches it, and its script may requeue itself at it.
+        if job.is_ending() || job.order.clock.grace_ms.is_some() {
             return refusal(format!("job {id} is being ended"));
         }
         if let Some(text) = job.why_not_again() {
@@ -85,6 +86,13 @@ impl Controller {
         let is_replaced = |job: &JobRecord| job.end.is_requeued() && self.newest(id) == id;
         self.filings.has_again(id)
             || !self.jobs.is_past_adoption(now_ms) && self.jobs.get(id).is_some_and(is_replaced)
+    }
+
+    /// Whether the file is on its way of a job that takes the place of this one, or of a task of it.
+    pub(super) fn awaits_file_of_successor(&self, id: JobId) -> bool {
+        let array = self.jobs.get(id).filter(|job| job.is_array());
+        let tasks = array.into_iter().flat_map(JobRecord::named_before);
+        [id].into_iter().chain(tasks).any(|id| self.filings.has_again(id))
     }
 
     fn begin_again(&mut self, cx: Context<'_>, id: JobId, requester: Option<Requester>) {

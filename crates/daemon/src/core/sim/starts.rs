@@ -292,7 +292,9 @@ fn cluster_sim_job_that_is_killed_while_it_is_requeued_ends() {
         let requeue = world.user_requests(3, Request::Control(JobId(1), Control::Requeue));
         world.run_until(world.now_ms + 300);
         let control = if seed % 2 == 0 { Control::Kill } else { Control::End(1_000) };
-        let kill = world.user_requests(2, Request::Control(JobId(1), control));
+        // Whoever is shown the newest job of the two ends that one.
+        let killed = JobId(if seed % 5 < 2 { 3 } else { 1 });
+        let kill = world.user_requests(2, Request::Control(killed, control));
         await_that(&mut world, seed, "it is killed", |world| world.is_answered(kill));
         assert_eq!(world.refusal(kill), None, "TUTTI_SIM_SEED={seed}");
         match seed / 2 % 3 {
@@ -316,6 +318,53 @@ fn cluster_sim_job_that_is_killed_while_it_is_requeued_ends() {
         world.make_peace();
         await_that(&mut world, seed, "all is quiet", World::is_quiet);
         world.check_end();
+    }
+}
+
+/// A job catches a signal of its user's, goes on, and is requeued, as a script may do by itself.
+#[test]
+fn cluster_sim_job_is_requeued_behind_a_signal_that_it_catches() {
+    for seed in seeds(10) {
+        let mut world = World::calm(seed, 4, 2);
+        world.let_jobs_hang(1..2);
+        world.let_jobs_end_well(2..3);
+        submit_filed(&mut world, seed, 1, &[1, 2], Batch::default());
+        await_that(&mut world, seed, "it runs", |world| world.has_begun_on(1) && world.has_begun_on(2));
+        let signal = world.user_requests(2, Request::Control(JobId(1), Control::Signal(15)));
+        await_that(&mut world, seed, "it is sent", |world| world.is_answered(signal));
+        let requeue = world.user_requests(3, Request::Control(JobId(1), Control::Requeue));
+        await_that(&mut world, seed, "it is answered", |world| world.is_answered(requeue));
+        assert_eq!(world.refusal(requeue), None, "TUTTI_SIM_SEED={seed}");
+        let row = row_of(&mut world, seed, 2, JobId(1));
+        assert_eq!((row.job, row.status), (JobId(2), Some(0)), "TUTTI_SIM_SEED={seed}: {row:?}");
+        end_quietly(&mut world, seed);
+    }
+}
+
+/// A job is suspended and changed while the file of the one that is to take its place is written: that one
+/// is.
+#[test]
+fn cluster_sim_job_that_is_suspended_while_it_is_requeued_stands_still() {
+    for seed in seeds(10) {
+        let mut world = World::calm(seed, 4, 2);
+        world.let_jobs_hang(1..2);
+        world.let_jobs_end_well(2..3);
+        submit_filed(&mut world, seed, 1, &[1, 2], Batch::default());
+        await_that(&mut world, seed, "it runs", |world| world.has_begun_on(1) && world.has_begun_on(2));
+        world.slow_files.insert(JobId(2));
+        world.user_requests(3, Request::Control(JobId(1), Control::Requeue));
+        world.run_until(world.now_ms + 300);
+        let control = if seed % 2 == 0 { Control::Suspend } else { Control::Hold };
+        let asked = world.user_requests(2, Request::Control(JobId(1), control));
+        world.run_until(world.now_ms + 1_000);
+        assert!(!world.is_answered(asked), "TUTTI_SIM_SEED={seed}: it is not known yet which job it is for");
+        world.slow_files.clear();
+        await_that(&mut world, seed, "it is answered", |world| world.is_answered(asked));
+        world.user_requests(2, Request::Control(JobId(1), Control::Resume));
+        world.user_requests(2, Request::Control(JobId(1), Control::Release));
+        let row = row_of(&mut world, seed, 2, JobId(1));
+        assert_eq!((row.job, row.status), (JobId(2), Some(0)), "TUTTI_SIM_SEED={seed}: {row:?}");
+        end_quietly(&mut world, seed);
     }
 }
 
