@@ -168,18 +168,24 @@ pub fn of_allocation_on(node: &str) -> Option<PathBuf> {
 /// which may have several nodes on this machine, daemons begin anew beside the files of those that were
 /// killed.
 pub fn left_allocations(own: &Path) -> Vec<PathBuf> {
+    let inside = std::fs::read_dir(folder()).into_iter().flatten().flatten();
+    inside.map(|entry| entry.path()).filter(|path| is_left_allocation(path, own)).collect()
+}
+
+fn is_left_allocation(path: &Path, own: &Path) -> bool {
     let of_job = |path: &Path| {
         let name = path.file_name()?.to_string_lossy().into_owned();
         name.starts_with(OF_ALLOCATION).then(|| name.split('.').next().unwrap_or_default().to_owned())
     };
-    let inside = std::fs::read_dir(folder()).into_iter().flatten().flatten();
-    let is_left = |path: &PathBuf| {
-        let lock = || File::open(path.join(SOCKET).with_extension("sock.lock"));
-        let is_of_other = of_job(path).is_some_and(|job| Some(job) != of_job(own));
-        // A daemon that begins has made its lock, and may not have taken it: its socket comes later.
-        is_of_other && path.join(SOCKET).exists() && lock().is_ok_and(|lock| !daemon_lock::is_held(&lock))
+    let socket = path.join(SOCKET);
+    let is_of_other = of_job(path).is_some_and(|job| Some(job) != of_job(own));
+    let is_free = || {
+        let lock = File::open(socket.with_extension("sock.lock"));
+        lock.is_ok_and(|lock| !daemon_lock::is_held(&lock))
     };
-    inside.map(|entry| entry.path()).filter(is_left).collect()
+    // A daemon that begins has made its lock, and may not have taken it: its socket comes later. One of the
+    // last release holds a lock of another kind, and answers.
+    is_of_other && socket.exists() && is_free() && !is_answered(&socket)
 }
 
 /// The socket of the daemon for a user's program: `TUTTI_DAEMON` (its folder, as of `tuttid --dir`, is
@@ -420,6 +426,19 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    /// A daemon of the last release, whose lock is not seen from here.
+    #[test]
+    fn folder_of_a_daemon_that_answers_is_not_left() {
+        let scratch = tutti_testkit::Scratch::new("left");
+        let folder = |job: u32| scratch.path().join(format!("{OF_ALLOCATION}{job}.a"));
+        std::fs::create_dir(folder(7)).unwrap();
+        File::create(folder(7).join(SOCKET).with_extension("sock.lock")).unwrap();
+        let listener = UnixListener::bind(folder(7).join(SOCKET)).unwrap();
+        assert!(!is_left_allocation(&folder(7), &folder(8)));
+        drop(listener);
+        assert!(is_left_allocation(&folder(7), &folder(8)) && !is_left_allocation(&folder(7), &folder(7)));
+    }
 
     /// A daemon that is stopped, with as many connections that wait as there is room for.
     #[test]
