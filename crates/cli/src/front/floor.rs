@@ -65,6 +65,8 @@ pub(super) struct Floor {
     queues: Vec<Queue>,
     /// The link that is looked at first when all may speak.
     next: usize,
+    /// A link whose line gave way, and how many turns of others go before it.
+    yields: Option<(usize, usize)>,
 }
 
 impl Floor {
@@ -97,9 +99,14 @@ impl Floor {
         let links = self.queues.len();
         let at = match self.holder {
             Some(holder) => Some(holder.link),
-            None => (0..links).map(|at| (self.next + at) % links).find(|at| self.is_waiting(*at)),
+            None => {
+                let waiting = (0..links).map(|at| (self.next + at) % links).filter(|at| self.is_waiting(*at));
+                waiting.min_by_key(|at| self.yields.is_some_and(|(link, _)| link == *at))
+            }
         }?;
         let turn = self.queues.get_mut(at)?.turns.pop_front()?;
+        let yields = self.yields.filter(|(link, left)| *link != at && *left > 1);
+        self.yields = yields.map(|(link, left)| (link, left - 1));
         if let Turn::Output { bytes, .. } = &turn {
             self.queues[at].bytes -= bytes.len();
             self.note_output(at, bytes, now);
@@ -119,6 +126,10 @@ impl Floor {
         let continues = bytes.last() != Some(&b'\n') && (before.is_some() || bytes.len() >= LONG_BYTES);
         let gives_way = line_bytes >= LINE_BYTES_MAX
             && self.queues.iter().enumerate().any(|(other, queue)| other != link && queue.is_full());
+        if gives_way {
+            let others = self.queues.iter().enumerate().filter(|(other, _)| *other != link);
+            self.yields = Some((link, others.map(|(_, queue)| queue.turns.len()).sum()));
+        }
         let holder = Holder { link, until: now + SILENCE, bytes: line_bytes };
         self.holder = (continues && !gives_way).then_some(holder);
     }
@@ -239,6 +250,22 @@ mod tests {
         assert_eq!(speak(&mut floor), "a");
         floor.put(1, output(1, b'b'));
         assert_eq!(speak(&mut floor), "a\nb");
+    }
+
+    #[test]
+    fn floor_is_given_up_for_all_turns_that_wait() {
+        const TURNS: usize = 1_000;
+        let (mut floor, now) = (Floor::default(), Instant::now());
+        (0..TURNS).for_each(|_| floor.put(1, output(300, b'\n')));
+        let mut text = String::new();
+        for _ in 0..LINE_BYTES_MAX / LONG_BYTES / 4 + 1 {
+            (0..4).for_each(|_| floor.put(0, output(LONG_BYTES, b'a')));
+            text += &spoken(&mut floor, now);
+        }
+        let lines = "\n".repeat(TURNS);
+        let (before, behind) = text.split_once(&lines).expect("all turns of the other link at once");
+        assert_eq!(before.len(), LINE_BYTES_MAX / LONG_BYTES);
+        assert!(behind.len() <= 4 && (before.to_owned() + behind).bytes().all(|byte| byte == b'a'));
     }
 
     #[test]

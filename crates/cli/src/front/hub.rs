@@ -242,6 +242,8 @@ impl Front {
         match (notice, ended.cause) {
             // The rank's own line may be on its way yet.
             (Some(text), Cause::Fatal(_)) if self.adopted.is_none() => self.late_notice = Some(text),
+            // Its status goes to the command that started it, behind this line.
+            (Some(text), _) if self.adopted.is_some() => self.complain(&text),
             (Some(text), _) => self.complain_behind(index, text),
             (None, _) => {}
         }
