@@ -146,4 +146,10 @@ fn configuration_that_is_a_pipe_is_refused_with_a_line() {
             "{words:?}: {ran}"
         );
     }
+    // A device is no pipe: there is nothing in this one.
+    let mut command = tutti_tests::program("tutti");
+    command.arg("ps").env("TUTTI_CONFIG", "/dev/null").current_dir(scratch.path());
+    command.env_remove("TUTTI_DIR").env_remove("TUTTI_DAEMON");
+    let ran = tutti_tests::run(&mut command, LIMIT);
+    assert!(!ran.stderr.contains("/dev/null"), "{ran}");
 }

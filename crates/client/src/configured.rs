@@ -1,5 +1,7 @@
 //! Settings that commands take from the configuration which a daemon would read: the host that they ask.
 
+use std::os::unix::fs::FileTypeExt;
+
 use tutti_protocol::config::parse::Accounts;
 use tutti_protocol::config::{self, Origin};
 use tutti_protocol::paths;
@@ -35,7 +37,7 @@ pub fn host() -> Result<Option<String>, String> {
     }
     let origin = Origin::choose(None);
     // Most users have no such file, and a named pipe would be waited for.
-    if std::fs::metadata(origin.path()).is_ok_and(|found| !found.is_file()) {
+    if std::fs::metadata(origin.path()).is_ok_and(|found| found.file_type().is_fifo()) {
         let parsed = config::load(&origin, &Directory);
         let mistake = parsed.mistakes.first().map(|mistake| mistake.at(&origin.path().to_string_lossy()));
         return mistake.map_or(Ok(None), Err);
