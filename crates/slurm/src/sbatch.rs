@@ -78,9 +78,9 @@ fn submit(line: &getopt::Line) -> Result<ExitCode, Refusal> {
     for (name, value) in &line.options {
         wanted.set(name, value)?;
     }
+    wanted.settle_gpus().map_err(failed)?;
     let changed = wanted.settle_nodes(query::nodes).map_err(failed)?;
     changed.into_iter().for_each(|line| complain(NAME, &line));
-    wanted.settle_gpus().map_err(failed)?;
     if !wanted.is_quiet() {
         wanted.ignored_line().into_iter().for_each(|line| complain(NAME, &line));
     }

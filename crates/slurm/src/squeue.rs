@@ -405,10 +405,26 @@ fn list(asked: &Asked) -> Result<String, String> {
     print_jobs(asked, &wanted, now_ms)
 }
 
+impl Asked {
+    /// Whether the list needs jobs or steps that are over: steps are numbered by all that their job has had.
+    fn needs_all(&self) -> bool {
+        self.of_steps || self.states.iter().flatten().any(|state| state.is_over())
+    }
+
+    /// Whether a step of this job is wanted, or its script: `7.1` is one, `7` are all.
+    fn has_step(&self, job: &Job, name: &str) -> bool {
+        let is_it = |named: &NamedJob| {
+            named.step.as_deref().is_none_or(|step| step == name)
+                && query::named(std::slice::from_ref(job), named).next().is_some()
+        };
+        self.jobs.as_ref().is_none_or(|jobs| jobs.iter().any(is_it))
+    }
+}
+
 /// Jobs, and steps of them, of which the list has those that were asked for. Those that are over are asked
 /// for only where they are wanted, or a job was named that is none of the others.
 fn jobs_for(asked: &Asked) -> Result<(Vec<Job>, Vec<Job>), String> {
-    if !asked.states.iter().flatten().any(|state| state.is_over()) {
+    if !asked.needs_all() {
         let (open, steps) = query::open_jobs()?;
         let is_there = |name: &NamedJob| query::named(&open, name).next().is_some();
         if asked.jobs.iter().flatten().all(is_there) {
@@ -446,6 +462,9 @@ fn print_steps(asked: &Asked, jobs: &[&Job], steps: &[Job], now_ms: u64) -> Stri
         text.push_str(&table::line(&pieces, |letter| title(letter).map(str::to_owned)));
     }
     let mut put = |job: &Job, name: &str, of: &Job, is_script: bool| {
+        if !asked.has_step(job, name) {
+            return;
+        }
         let entry = Entry { job: of, waiting: Vec::new() };
         text.push_str(&table::line(&pieces, |letter| match letter {
             'i' => Some(format!("{}.{name}", job.id())),
@@ -890,6 +909,26 @@ mod tests {
         ];
         assert_eq!(shown(&["-h", "-o", "%i %t %r"], &jobs), "5_[2-3,5%2] PD JobArrayTaskLimit\n5_1 R None\n");
         assert_eq!(shown(&["-h", "-r", "-o", "%i %A"], &jobs), "5_2 5\n5_3 5\n5_5 5\n5_1 6\n");
+    }
+
+    #[test]
+    fn list_of_steps_numbers_them_by_all_and_has_those_that_are_named() {
+        let over = json!({"step_of": 7, "state": "over", "status": 0, "ended_ms": 9_000});
+        let steps = [job(8, over), job(9, json!({"step_of": 7})), job(10, json!({"step_of": 7}))];
+        let jobs = [job(7, json!({"script": true})), job(11, json!({}))];
+        let of = |value: &str| {
+            let options =
+                [("format", "%i".to_owned()), ("noheader", String::new()), ("steps", value.to_owned())];
+            let asked = read(&options, &mut Vec::new()).unwrap();
+            assert!(asked.needs_all());
+            print_steps(&asked, &jobs.iter().collect::<Vec<_>>(), &steps, 62_000).replace('\n', " ")
+        };
+        assert_eq!(of(""), "7.1 7.2 7.batch ");
+        assert_eq!(
+            ["7", "7.1", "7.0", "7.2,7.batch"].map(of),
+            ["7.1 7.2 7.batch ", "7.1 ", "", "7.2 7.batch "]
+        );
+        assert!(!read(&[], &mut Vec::new()).unwrap().needs_all());
     }
 
     #[test]

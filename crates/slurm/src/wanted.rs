@@ -547,6 +547,13 @@ impl Wanted {
         Ok(None)
     }
 
+    /// No more nodes than tasks: those of a step, whose job has them all.
+    pub fn limit_nodes(&mut self) {
+        if let (Some(nodes), Some(tasks)) = (self.nodes, self.tasks) {
+            self.nodes = Some(nodes.min(tasks));
+        }
+    }
+
     /// Slots of each node but the last, where they are not dealt evenly.
     #[must_use]
     pub fn slots_per_node(&self) -> Option<u32> {
@@ -815,6 +822,12 @@ mod tests {
         assert_eq!(of("-N2 --ntasks-per-node 3 -c 2 --mem-per-cpu 10"), Ok((2, 6, 60)));
         assert_eq!(of("-w n[1-3]"), Ok((3, 3, 0)));
         assert_eq!(of("--mem=0"), Ok((1, 1, 0)));
+        let of_step = |text| {
+            let mut wanted = wanted(text).unwrap();
+            wanted.limit_nodes();
+            (wanted.all_nodes(), wanted.all_tasks())
+        };
+        assert_eq!(["-N 2 -n 1", "-N 2", "-N 2 -n 3"].map(of_step), [(1, 1), (2, 2), (2, 3)]);
         let of = |text| {
             let mut wanted = wanted(text)?;
             wanted.settle_gpus()?;

@@ -232,6 +232,7 @@ pub fn srun(words: &[String]) -> ExitCode {
     }
     wanted.cores =
         wanted.cores.or(note.size.cores.filter(|_| environment_number("SRUN_CPUS_PER_TASK").is_some()));
+    wanted.limit_nodes();
     match step(&wanted, &program) {
         Ok(command) => become_program(command, "srun"),
         Err(text) => refuse("srun", &text, 1),
