@@ -302,11 +302,11 @@ fn endless_line(begun: &Path) -> Command {
         "if [ $TUTTI_RANK = 0 ]; then
              head -c 200000 /dev/zero | tr '\\0' x; touch {begun}; exec tr '\\0' x < /dev/zero
          fi
-         until [ -e {begun} ]; do :; done; echo last words >&2; exit 3",
+         until [ -e {begun} ]; do sleep 0.01; done; echo last words >&2; exit 3",
         begun = begun.display()
     );
     let mut command = Command::new(mpiexec_path());
-    command.args(["--timeout", "10", "--virtual-nodes", "2", "-n", "2", "bash", "-c", &script]);
+    command.args(["--timeout", "60", "--virtual-nodes", "2", "-n", "2", "bash", "-c", &script]);
     command
 }
 
