@@ -49,7 +49,7 @@ pub(super) struct Batch<'a> {
     result: Option<*mut u8>,
     runs: Vec<Run>,
     bytes: usize,
-    /// What is read of the target, changed, and written back.
+    /// Bytes that are read of the target, changed, and written back.
     stage: Vec<u8>,
 }
 

@@ -104,7 +104,7 @@ impl Filings {
         self.again.iter().find(|(_, id)| **id == new).map(|(old, _)| *old)
     }
 
-    /// The file of the job is on its way that takes the place of this one: which one it is. It takes the place no more.
+    /// The job that is to take the place of this one when its file is there: it takes the place no more.
     pub(super) fn give_up_again(&mut self, old: JobId) -> Option<JobId> {
         self.again.remove(&old)
     }
