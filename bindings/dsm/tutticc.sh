@@ -172,3 +172,39 @@ if [ -n "$plus" ] && [ $link = yes ]; then
     esac
 fi
 
+# A program's own function may have the name of one of the C library that another is put in the place of: its calls are to reach
+# it. What is linked says which names these are; with such ones it is linked again. Memory that others free may be shared.
+output_of() {
+    output=a.out
+    while [ $# -gt 0 ]; do
+        case $1 in
+        -o) output=${2:-} ;;
+        -o?*) output=${1#-o} ;;
+        -Xlinker | -I | -L | -D | -U) shift ;;
+        esac
+        [ $# = 0 ] || shift
+    done
+    say "$output"
+}
+link_own() {
+    "$@" || exit $?
+    wrapped=$libdir/tutti/parmacs_wrapped
+    output=$(output_of "$@")
+    own=$({ nm -gP -- "$output"; nm -DP -- "$output"; } 2>/dev/null | sed -n 's/^\([^ @]*\) [TWVDBRi]\( .*\)*$/--wrap=\1/p' |
+        grep -vxE -e '--wrap=(free|realloc|reallocarray)' | grep -xF -f "$wrapped")
+    [ -n "$own" ] || exit 0
+    if [ -z "$translated" ]; then
+        translated=$(mktemp -d) || exit 1
+        trap 'rm -rf -- "$translated"' EXIT
+        trap 'exit 1' HUP INT TERM
+    fi
+    say "$own" | grep -vxF -f - "$wrapped" >"$translated/wrapped"
+    for word do
+        shift
+        [ "$word" != "-Wl,@$wrapped" ] || word=-Wl,@$translated/wrapped
+        set -- "$@" "$word"
+    done
+    "$@"
+}
+[ $mode$link$inputs != runyesyes ] || run_by=link_own
+

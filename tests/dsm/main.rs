@@ -295,6 +295,23 @@ fn dsm_memory_in_streams_of_cxx_is_right() {
 }
 
 #[test]
+fn dsm_functions_of_a_program_have_its_own_names() {
+    let scratch = Scratch::new("dsm-own-names");
+    let sources = ["own_names.c", "own_calls.c", "own_functions.c"];
+    let sources = sources.map(|name| root().join("tests/dsm/programs").join(name));
+    let compiled = scratch.path().join("own_names");
+    for options in [&["--dsm=twin"][..], &[]] {
+        let mut command = program("tutticc");
+        command.args(options).args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]).args(&sources);
+        run(command.arg("-o").arg(&compiled), LIMIT).expect_success();
+        for nodes in [1, 2] {
+            let ran = launch(&compiled, 2, nodes, &[]).expect_success();
+            assert_eq!(ran.stdout, "own names: 0 wrong\n", "{options:?} on {nodes} nodes: {ran}");
+        }
+    }
+}
+
+#[test]
 fn dsm_leaves_the_handlers_of_strict_programs_their_own_faults() {
     let scratch = Scratch::new("dsm-strict");
     let compiled = compile_twin("tests/dsm/programs/strict.c", &scratch);

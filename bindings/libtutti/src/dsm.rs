@@ -390,13 +390,13 @@ pub unsafe extern "C" fn __wrap_clock_gettime(clock: libc::clockid_t, time: *mut
 /// fopen(3): before CREATE files are read by rank 0 for all, and written by rank 0 alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __wrap_fopen(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
-    // SAFETY: the program gives strings; the kernel gets another address of the name.
-    unsafe { replay::open(text(path).value(), mode) }
+    // SAFETY: the program gives strings; the kernel gets other addresses of them.
+    unsafe { replay::open(text(path).value(), text(mode).value()) }
 }
 
 /// The same.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __wrap_fopen64(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
-    // SAFETY: the program gives strings; the kernel gets another address of the name.
-    unsafe { replay::open(text(path).value(), mode) }
+    // SAFETY: the program gives strings; the kernel gets other addresses of them.
+    unsafe { replay::open(text(path).value(), text(mode).value()) }
 }

@@ -72,6 +72,8 @@ impl<T> Placed<*mut T> {
     }
 }
 
+const PAGE_BYTES: usize = 4096;
+
 /// An argument that leads nowhere.
 pub(crate) fn plain<V>(value: V) -> Placed<V> {
     Placed { value, address: 0, bytes: 0, extent: Extent::Nothing }
@@ -94,8 +96,18 @@ pub(crate) unsafe fn text(place: *const c_char) -> Placed<*const c_char> {
     if place.is_null() || !present::is_shared(place.addr()) {
         return plain(place);
     }
-    // SAFETY: our contract.
-    loaded(place, unsafe { libc::strlen(place) } + 1)
+    let mut bytes = 0;
+    loop {
+        // To the end of its page: the pages behind the text may be nobody's.
+        let part = PAGE_BYTES - place.addr().wrapping_add(bytes) % PAGE_BYTES;
+        loaded(place.wrapping_add(bytes), part);
+        // SAFETY: our contract; no letter before has ended it.
+        let found = unsafe { libc::strnlen(place.add(bytes), part) };
+        bytes += found;
+        if found < part {
+            return loaded(place, bytes + 1);
+        }
+    }
 }
 
 fn placed<T>(place: *mut T, bytes: usize, extent: Extent) -> Placed<*mut T> {
@@ -126,9 +138,10 @@ pub(crate) fn filled(place: *mut c_void, bytes: usize) -> Placed<*mut c_void> {
 /// # Safety
 /// The length can be read, or there is none.
 pub(crate) unsafe fn within<T>(place: *mut T, length: *const libc::socklen_t) -> Placed<*mut T> {
-    if length.is_null() {
+    if place.is_null() || length.is_null() {
         return plain(place);
     }
+    loaded(length, 1);
     // SAFETY: our contract.
     placed(place, unsafe { length.read() } as usize, Extent::Length(length))
 }
@@ -149,6 +162,7 @@ macro_rules! placing {
                 let ($($argument,)*) = &placed;
                 // SAFETY: the program's call, by other addresses of the same memory.
                 let result = unsafe { $real($($argument.value()),*) };
+                tutti_dsm::present::end_call();
                 let is_done: fn($result) -> bool = $is_done;
                 if is_done(result) {
                     // SAFETY: the program's arguments.

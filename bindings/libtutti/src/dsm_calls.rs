@@ -30,7 +30,9 @@ macro_rules! loading {
             ) -> isize {
                 let place = load(buffer, bytes);
                 // SAFETY: the program's call.
-                unsafe { $real(descriptor, place, bytes, $($argument),*) }
+                let moved = unsafe { $real(descriptor, place, bytes, $($argument),*) };
+                present::end_call();
+                moved
             }
         )*
     };
@@ -48,6 +50,7 @@ macro_rules! storing {
                 let place = store(buffer, bytes);
                 // SAFETY: the program's call.
                 let stored = unsafe { $real(descriptor, place, bytes, $($argument),*) };
+                present::end_call();
                 // A datagram may be longer (MSG_TRUNC).
                 present::stored(buffer.addr(), (stored.max(0) as usize).min(bytes));
                 stored
@@ -82,6 +85,7 @@ pub unsafe extern "C" fn __wrap_fread(
     let place = store(buffer, all);
     // SAFETY: the program's call.
     let read = unsafe { libc::fread(place, bytes, count, stream) };
+    present::end_call();
     present::stored(buffer.addr(), read * bytes);
     read
 }
@@ -96,7 +100,9 @@ pub unsafe extern "C" fn __wrap_fwrite(
 ) -> usize {
     let place = load(buffer, bytes.saturating_mul(count));
     // SAFETY: the program's call.
-    unsafe { libc::fwrite(place, bytes, count, stream) }
+    let written = unsafe { libc::fwrite(place, bytes, count, stream) };
+    present::end_call();
+    written
 }
 
 /// The same without the lock of the stream.
@@ -281,6 +287,7 @@ macro_rules! in_pieces {
                 let first = if all.is_empty() { given } else { placed.as_ptr() };
                 // SAFETY: the program's call.
                 let moved = unsafe { $real(descriptor, first, count, $($argument),*) };
+                present::end_call();
                 $after(all, moved);
                 moved
             }
@@ -338,7 +345,9 @@ pub unsafe extern "C" fn __wrap_sendmsg(
     let places = load_all(all);
     put_pieces(&mut head, &places);
     // SAFETY: the program's call, by other addresses of the same memory.
-    unsafe { libc::sendmsg(descriptor, &head, flags) }
+    let sent = unsafe { libc::sendmsg(descriptor, &head, flags) };
+    present::end_call();
+    sent
 }
 
 /// See the C library. The kernel stores to the message itself, too.
@@ -361,6 +370,7 @@ pub unsafe extern "C" fn __wrap_recvmsg(
     let message_place = store(message.cast(), size_of::<libc::msghdr>()).cast::<libc::msghdr>();
     // SAFETY: the program's call, by other addresses of the same memory.
     let received = unsafe { libc::recvmsg(descriptor, &mut head, flags) };
+    present::end_call();
     if received >= 0 {
         // SAFETY: the program's message, which it may be stored to.
         unsafe {
@@ -451,12 +461,28 @@ pub unsafe extern "C" fn __wrap_recvmmsg(
             if flags & libc::MSG_WAITFORONE != 0 {
                 rest_flags |= libc::MSG_DONTWAIT;
             }
-            if until.flatten().is_some_and(|until| Instant::now() >= until) {
+            let Some(until) = until.flatten() else { continue };
+            let rest = until.saturating_duration_since(Instant::now());
+            set_limit(limit, rest);
+            if rest.is_zero() {
                 return number as c_int + 1;
             }
         }
     }
     messages_count as c_int
+}
+
+/// Says how much of a limit is left, as the kernel does.
+///
+/// # Safety
+/// The program's limit.
+unsafe fn set_limit(limit: *mut libc::timespec, rest: Duration) {
+    let to = store(limit.cast(), size_of::<libc::timespec>()).cast::<libc::timespec>();
+    let rest = libc::timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() };
+    // SAFETY: our contract.
+    unsafe { to.write(rest) };
+    present::end_call();
+    present::stored(limit.addr(), size_of::<libc::timespec>());
 }
 
 /// Says in a message of several how long it was.
@@ -487,6 +513,7 @@ pub unsafe extern "C" fn __wrap_vmsplice(
         let placed = if is_source { store_all(all) } else { load_all(all) };
         let first = if all.is_empty() { given } else { placed.as_ptr() };
         let moved = libc::vmsplice(pipe, first, count, flags);
+        present::end_call();
         if is_source {
             stored_all(all, moved);
         }
@@ -511,6 +538,7 @@ macro_rules! between_processes {
                 let first_other = if others.is_empty() { remote } else { others_placed.as_ptr() };
                 // SAFETY: the program's call.
                 let moved = unsafe { $real(process, first, count, first_other, remote_count, flags) };
+                present::end_call();
                 $after(all, moved);
                 moved
             }

@@ -5,7 +5,7 @@ use core::ffi::{c_char, c_int, c_long, c_uint, c_void};
 
 use tutti_dsm::present;
 
-use crate::dsm_arguments::{counted, filled, loaded, placing, stored, text};
+use crate::dsm_arguments::{Placed, counted, filled, loaded, placing, stored, text};
 
 placing! { if |result| result >= 0;
     __wrap_open => libc::open, (path: *const c_char = text(path), flags: c_int, mode: c_uint) -> c_int;
@@ -145,7 +145,7 @@ placing! { if |result| result >= 0;
     __wrap_name_to_handle_at => libc::name_to_handle_at, (folder: c_int, path: *const c_char = text(path),
         to: *mut libc::file_handle = handle(to), mount: *mut c_int = stored(mount, 1), flags: c_int) -> c_int;
     __wrap_open_by_handle_at => libc::open_by_handle_at,
-        (folder: c_int, from: *mut libc::file_handle = handle(from), flags: c_int) -> c_int;
+        (folder: c_int, from: *mut libc::file_handle = known_handle(from), flags: c_int) -> c_int;
     __wrap_memfd_create => libc::memfd_create, (name: *const c_char = text(name), flags: c_uint) -> c_int;
     __wrap_system => libc::system, (command: *const c_char = text(command)) -> c_int;
     __wrap_pipe => libc::pipe, (ends: *mut c_int = stored(ends, 2)) -> c_int;
@@ -166,7 +166,8 @@ placing! { if |result| result >= 0;
         (to: *mut c_void = stored(to.cast::<u8>(), bytes).cast(), bytes: usize) -> c_int;
     __wrap_msgsnd => libc::msgsnd, (queue: c_int, from: *const c_void = message(from, bytes), bytes: usize,
         flags: c_int) -> c_int;
-    __wrap_semop => libc::semop, (set: c_int, operations: *mut libc::sembuf = stored(operations, count),
+    __wrap_semop => libc::semop, (set: c_int,
+        operations: *mut libc::sembuf = loaded(operations.cast_const(), count).cast_mut(),
         count: usize) -> c_int;
 }
 
@@ -196,7 +197,7 @@ placing! { if |stream| !stream.is_null();
 }
 
 /// A message of a queue: a number, then so many bytes.
-fn message(place: *const c_void, bytes: usize) -> crate::dsm_arguments::Placed<*const c_void> {
+fn message(place: *const c_void, bytes: usize) -> Placed<*const c_void> {
     loaded(place.cast::<u8>(), bytes.saturating_add(size_of::<c_long>())).cast()
 }
 
@@ -296,20 +297,44 @@ pub unsafe extern "C" fn __wrap_arc4random_buf(to: *mut c_void, bytes: usize) {
         let part = (bytes - at).min(256);
         // SAFETY: the program's memory.
         let got = unsafe { __wrap_getrandom(to.byte_add(at), part, 0) };
-        // The kernel is asked until it has entropy, as the C library does.
+        // The kernel is asked until it has entropy, as the C library does; one without the call ends it.
+        // SAFETY: the place is this thread's.
+        if got < 0 && !matches!(unsafe { *libc::__errno_location() }, libc::EINTR | libc::EAGAIN) {
+            std::process::abort();
+        }
         at += usize::try_from(got).unwrap_or(0);
     }
+}
+
+/// A handle of a file that a call loads.
+///
+/// # Safety
+/// Its length can be read, or there is none.
+unsafe fn known_handle(place: *mut libc::file_handle) -> Placed<*mut libc::file_handle> {
+    // SAFETY: our contract.
+    let bytes = unsafe { handle_bytes(place) };
+    loaded(place.cast_const().cast::<u8>(), bytes).cast_mut().cast()
 }
 
 /// A handle of a file, which says before how long it may be.
 ///
 /// # Safety
 /// Its length can be read, or there is none.
-unsafe fn handle(place: *mut libc::file_handle) -> crate::dsm_arguments::Placed<*mut libc::file_handle> {
+unsafe fn handle(place: *mut libc::file_handle) -> Placed<*mut libc::file_handle> {
+    // SAFETY: our contract.
+    stored(place.cast::<u8>(), unsafe { handle_bytes(place) }).cast()
+}
+
+/// Bytes of a handle with its head.
+///
+/// # Safety
+/// Its length can be read, or there is none.
+unsafe fn handle_bytes(place: *const libc::file_handle) -> usize {
     let head = size_of::<[c_int; 2]>();
+    loaded(place.cast::<u8>(), head);
     // SAFETY: our contract.
     let bytes = unsafe { place.as_ref() }.map_or(0, |handle| handle.handle_bytes as usize);
-    stored(place.cast::<u8>(), head + bytes.min(libc::MAX_HANDLE_SZ as usize)).cast()
+    head + bytes.min(libc::MAX_HANDLE_SZ as usize)
 }
 
 /// mkdtemp(3): the template that it was given.

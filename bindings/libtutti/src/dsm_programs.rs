@@ -4,13 +4,13 @@
 //! | call | shared memory in it |
 //! |---|---|
 //! | exec and posix_spawn | names, arguments and environment are copied |
-//! | syscall | as the function of that name takes it, where there is one here; else one line, and the end |
+//! | syscall | as the function of that name takes it; without one, one line and the end when the kernel refuses |
 //! | aio | one line, and the end: a thread of the C library would touch it |
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_uint};
 use std::ffi::CString;
 
-use tutti_dsm::{keep, present};
+use tutti_dsm::{executor, keep, present};
 
 use crate::dsm_arguments::{loaded, placing, stored, text};
 use crate::{dsm_calls, dsm_files, dsm_sockets, dsm_waits};
@@ -33,29 +33,31 @@ impl Texts {
     /// # Safety
     /// The program's texts, or null.
     unsafe fn of(given: *const *const c_char) -> Option<Self> {
-        let mut copies = Vec::new();
-        let mut pointers = Vec::new();
         if given.is_null() {
             return None;
         }
-        let mut is_shared = present::is_shared(given.addr());
-        for number in 0.. {
-            // SAFETY: our contract.
-            let pointer = unsafe { given.add(number).read() };
-            if pointer.is_null() {
-                break;
-            }
-            pointers.push(pointer);
+        // SAFETY: our contract.
+        let given_pointers = (0..).map(|number| unsafe { given.add(number).read() });
+        let all = given_pointers.take_while(|pointer| !pointer.is_null());
+        // Without shared memory nothing is allocated: behind vfork, and in handlers, that may not be.
+        let has_shared = all.clone().any(|pointer| present::is_shared(pointer.addr()));
+        if !has_shared && !present::is_shared(given.addr()) {
+            return None;
+        }
+        let mut copies = Vec::new();
+        let mut pointers = Vec::new();
+        for pointer in all {
             if present::is_shared(pointer.addr()) {
-                is_shared = true;
                 // SAFETY: our contract.
                 let copy = unsafe { CStr::from_ptr(pointer) }.to_owned();
-                pointers[number] = copy.as_ptr();
+                pointers.push(copy.as_ptr());
                 copies.push(copy);
+            } else {
+                pointers.push(pointer);
             }
         }
         pointers.push(core::ptr::null());
-        is_shared.then_some(Texts { pointers, _copies: copies })
+        Some(Texts { pointers, _copies: copies })
     }
 }
 
@@ -144,7 +146,8 @@ fn pointer<T>(word: c_long) -> *mut T {
     core::ptr::with_exposed_provenance_mut(word as usize)
 }
 
-/// syscall(2): calls that are known here take shared memory; others end the job with a line.
+/// syscall(2): calls that are known here take shared memory; others that the kernel refuses end the job with a
+/// line.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __wrap_syscall(
     number: c_long,
@@ -216,13 +219,20 @@ pub unsafe extern "C" fn __wrap_syscall(
                 fourth as usize,
                 fifth as usize,
             )),
-            libc::SYS_futex => {
-                keep::refuse_of_threads(address, "futex", "LOCK");
+            libc::SYS_futex if present::is_shared(first as usize) => {
+                keep::refuse_of_threads(first as usize, "futex", "LOCK");
                 libc::syscall(number, first, second, third, fourth, fifth, sixth)
             }
             _ => {
-                keep::refuse_call(number, address);
-                libc::syscall(number, first, second, third, fourth, fifth, sixth)
+                // Words behind those of the call are left over from others: the kernel knows whether it uses
+                // one. What it would store without a note faults.
+                executor::cover();
+                executor::rearm();
+                let result = libc::syscall(number, first, second, third, fourth, fifth, sixth);
+                if result < 0 && *libc::__errno_location() == libc::EFAULT {
+                    keep::refuse_call(number, address);
+                }
+                result
             }
         }
     }

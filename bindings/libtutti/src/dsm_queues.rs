@@ -30,7 +30,7 @@ const SEGMENTS_BYTES: usize = 48;
 
 placing! { if |result| result >= 0;
     __wrap_mq_open => libc::mq_open, (name: *const c_char = text(name), flags: c_int, mode: libc::mode_t,
-        attributes: *mut libc::mq_attr = loaded(attributes.cast_const(), 1).cast_mut()) -> libc::mqd_t;
+        attributes: *mut libc::mq_attr = attributes_of(flags, attributes)) -> libc::mqd_t;
     __wrap___mq_open_2 => open_queue, (name: *const c_char = text(name), flags: c_int) -> libc::mqd_t;
     __wrap_mq_unlink => libc::mq_unlink, (name: *const c_char = text(name)) -> c_int;
     __wrap_mq_send => libc::mq_send, (queue: libc::mqd_t, from: *const c_char = loaded(from, bytes),
@@ -57,6 +57,14 @@ placing! { if |result| result >= 0;
     __wrap_semtimedop => semtimedop, (set: c_int,
         operations: *mut libc::sembuf = loaded(operations.cast_const(), count).cast_mut(), count: usize,
         limit: *const libc::timespec = loaded(limit, 1)) -> c_int;
+}
+
+/// Attributes of a queue that is made; else the argument may be anything.
+fn attributes_of(flags: c_int, place: *mut libc::mq_attr) -> Placed<*mut libc::mq_attr> {
+    if flags & libc::O_CREAT == 0 {
+        return plain(place);
+    }
+    loaded(place.cast_const(), 1).cast_mut()
 }
 
 unsafe extern "C" {

@@ -508,6 +508,14 @@ pub fn rearm() {
 /// Whether the memory for copies is limited.
 static IS_LIMITED: AtomicBool = AtomicBool::new(false);
 
+/// Whether the last call of the system that has shared memory is over.
+static IS_OVER: AtomicBool = AtomicBool::new(true);
+
+/// A call of the system is over: the next range is of another one.
+pub(crate) fn end_call() {
+    IS_OVER.store(true, Relaxed);
+}
+
 /// A call of the system is about to load these bytes of the arena: none of their pages makes room for the
 /// others.
 pub(crate) fn pin(offset: usize, bytes: usize) {
@@ -519,7 +527,7 @@ pub(crate) fn pin(offset: usize, bytes: usize) {
     let run = Run { first: first as u32, count: ((offset + bytes - 1) / UNIT_BYTES - first + 1) as u32 };
     // SAFETY: the lock is ours.
     if let Some(state) = unsafe { state() } {
-        state.member.pin(run);
+        state.member.pin(run, IS_OVER.swap(false, Relaxed));
     }
 }
 

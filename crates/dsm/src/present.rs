@@ -73,6 +73,11 @@ fn pin(range: &Range<usize>) {
     }
 }
 
+/// The call is over: what it was about to reach need not stay.
+pub fn end_call() {
+    executor::end_call();
+}
+
 /// A call loads these bytes; from which address.
 pub fn load(address: usize, bytes: usize) -> usize {
     if let Some(range) = shared(address, bytes) {

@@ -161,6 +161,13 @@ static void with_messages(void) {
     check(sendmmsg(ends[0], messages, 2, 0) == 2, "sendmmsg");
     check(recvmmsg(ends[1], messages + 2, 2, MSG_WAITFORONE, PLACE(TIME, struct timespec)) >= 1, "recvmmsg");
     check(recvmmsg(ends[1], messages + 2, 1, MSG_DONTWAIT, NULL) <= 1, "recvmmsg");
+    check(send(ends[0], text, 5, 0) == 5, "send");
+    *PLACE(56, struct timespec) = (struct timespec){100, 0};
+    check(recvmmsg(ends[1], messages + 2, 1, 0, PLACE(56, struct timespec)) == 1, "recvmmsg");
+    check(PLACE(56, struct timespec)->tv_sec == 99, "the rest of a limit");
+    /* Where no address is wanted, the length may lead anywhere. */
+    check(send(ends[0], text, 5, 0) == 5, "send");
+    check(recvfrom(ends[1], PLACE(57, char), 5, 0, NULL, (socklen_t *)16) == 5, "recvfrom");
     close(ends[0]);
     close(ends[1]);
 }
@@ -205,6 +212,9 @@ static void with_queues(void) {
         check(mq_timedsend(messages, PLACE(TEXT, char), sizeof text, 3, PLACE(FUTURE, struct timespec)) == 0, "mq_send");
         check(mq_getattr(messages, PLACE(37, struct mq_attr)) == 0, "mq_getattr");
         check(mq_receive(messages, PLACE(36, char), 64, PLACE(38, unsigned)) == sizeof text, "mq_receive");
+        /* Without O_CREAT the attributes may lead anywhere: here behind all that was given. */
+        mqd_t again = mq_open(PLACE(QUEUE, char), O_RDONLY, 0, (void *)((char *)all + (1 << 30)));
+        check(again != (mqd_t)-1 && mq_close(again) == 0, "mq_open of a queue");
         check(mq_close(messages) == 0 && mq_unlink(PLACE(QUEUE, char)) == 0, "mq_unlink");
     }
 }
@@ -249,6 +259,8 @@ static void with_programs_and_numbers(void) {
     check(posix_spawn(child, arguments[0], NULL, NULL, arguments, NULL) == 0, "posix_spawn");
     check(waitpid(*child, &status, 0) == *child && WEXITSTATUS(status) == 4, "what was spawned");
     arc4random_buf(PLACE(50, char), 3 * PAGE);
+    /* A word that this call does not have. */
+    check(syscall(SYS_gettid, PLACE(TEXT, char)) > 0, "syscall");
 }
 
 /* What calls have left, and nothing else. */

@@ -10,13 +10,20 @@
 
 MAIN_ENV
 
+#define NAME "/tmp/tutti-limited-%ld-%d"
+static long parent;
+
 #define BYTES (4 << 20)
+#define PAGE 4096
+/* The first half leads to files, the other to names that they get. */
+#define NAMES 32
 
 struct shared {
     LOCKDEC(lock)
     BARDEC(barrier)
     long wrong;
     char text[BYTES];
+    char names[NAMES][PAGE];
 };
 
 static struct shared *all;
@@ -41,6 +48,37 @@ static void check(int file, const char *what) {
     lseek(file, 0, SEEK_SET);
 }
 
+/* Loads of text, which make pages that were loaded before the oldest. */
+static long load(int pages) {
+    long sum = 0;
+    for (int page = 0; page < pages; page++)
+        sum += *(volatile char *)&all->text[(long)page * 5 * PAGE % BYTES];
+    return sum;
+}
+
+/* A name that has been here longest, and one that is not here. */
+static void rename_far(void) {
+    char from[64], to[64];
+    for (int number = 0; number < NAMES / 2; number += 4) {
+        snprintf(from, sizeof from, NAME, parent, number);
+        snprintf(to, sizeof to, NAME, parent, number + NAMES / 2);
+        for (int pages = 96; pages < 160; pages += 4) {
+            load(256);
+            FILE *file = fopen(from, "w");
+            if (file == NULL || fclose(file) != 0)
+                perror("fopen");
+            *(volatile char *)all->names[number];
+            load(pages);
+            if (rename(all->names[number], all->names[number + NAMES / 2]) != 0) {
+                perror("rename");
+                all->wrong++;
+                unlink(from);
+            }
+            unlink(to);
+        }
+    }
+}
+
 static void run(void) {
     int me, file = memfd_create("limited", 0);
     struct iovec pieces[] = {{all->text, BYTES / 2}, {all->text + BYTES / 2, BYTES / 2 - 1}};
@@ -49,8 +87,12 @@ static void run(void) {
     if (me == 0)
         for (long at = 0; at < BYTES - 1; at++)
             all->text[at] = letter(at);
+    if (me == 0)
+        for (int number = 0; number < NAMES; number++)
+            snprintf(all->names[number], PAGE, NAME, parent, number);
     BARRIER(all->barrier, 2);
     if (me == 1) {
+        rename_far();
         if (write(file, all->text, BYTES - 1) != BYTES - 1)
             perror("write");
         check(file, "write");
@@ -68,6 +110,8 @@ static void run(void) {
 
 int main(void) {
     all = G_MALLOC(sizeof *all);
+    /* The same on all ranks. */
+    parent = getpid();
     all->wrong = 0;
     LOCKINIT(all->lock);
     BARINIT(all->barrier, 2);

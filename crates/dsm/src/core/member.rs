@@ -325,8 +325,8 @@ impl Member {
 
     /// A call of the system is about to load these units, which the program touches first: none makes room
     /// for the others.
-    pub fn pin(&mut self, run: Run) {
-        self.copies.pin(run);
+    pub fn pin(&mut self, run: Run, is_first: bool) {
+        self.copies.pin(run, is_first);
     }
 
     /// The program wants a lock.

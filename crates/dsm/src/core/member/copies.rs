@@ -56,8 +56,12 @@ impl Copies {
         }
     }
 
-    /// A call of the system is about to load these units: none makes room for the others.
-    pub(super) fn pin(&mut self, run: Run) {
+    /// A call of the system is about to load these units: none makes room for the others. The first of a call
+    /// lets those of the call before go.
+    pub(super) fn pin(&mut self, run: Run, is_first: bool) {
+        if is_first {
+            self.pinned.clear();
+        }
         let is_known = |pinned: &Run| pinned.first <= run.first && run.end() <= pinned.end();
         if self.limit.is_none() || self.pinned.iter().any(is_known) {
             return;
@@ -80,8 +84,8 @@ impl Copies {
                 self.resident.push_back(unit);
             }
         }
-        // A miss beside them is one of the program: the call is over.
-        if !self.is_pinned(held.first) {
+        // A miss beside them is one of the program: the call is over. Units come in runs around what is missed.
+        if !self.pinned.iter().any(|run| run.first < held.end() && held.first < run.end()) {
             self.pinned.clear();
         }
         let mut looks = match self.pinned.len() {
