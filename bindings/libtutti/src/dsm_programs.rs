@@ -146,8 +146,8 @@ fn pointer<T>(word: c_long) -> *mut T {
     core::ptr::with_exposed_provenance_mut(word as usize)
 }
 
-/// syscall(2): calls that are known here take shared memory; others that the kernel refuses end the job with a
-/// line.
+/// syscall(2): calls that are known here take shared memory; others end the job with a line when the kernel
+/// refuses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __wrap_syscall(
     number: c_long,

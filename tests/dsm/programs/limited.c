@@ -16,7 +16,7 @@ static long parent;
 #define BYTES (4 << 20)
 #define PAGE 4096
 /* The first half leads to files, the other to names that they get. */
-#define NAMES 32
+#define NAMES 64
 
 struct shared {
     LOCKDEC(lock)
@@ -27,6 +27,7 @@ struct shared {
 };
 
 static struct shared *all;
+static tutti_pages large = {.bytes = BYTES};
 
 static char letter(long at) {
     return (char)('a' + (at * 7 + at / 4096) % 26);
@@ -59,10 +60,10 @@ static long load(int pages) {
 /* A name that has been here longest, and one that is not here. */
 static void rename_far(void) {
     char from[64], to[64];
-    for (int number = 0; number < NAMES / 2; number += 4) {
+    for (int number = 0; number < NAMES / 2; number += 8) {
         snprintf(from, sizeof from, NAME, parent, number);
         snprintf(to, sizeof to, NAME, parent, number + NAMES / 2);
-        for (int pages = 96; pages < 160; pages += 4) {
+        for (int pages = 56; pages < 136; pages++) {
             load(256);
             FILE *file = fopen(from, "w");
             if (file == NULL || fclose(file) != 0)
@@ -79,6 +80,22 @@ static void rename_far(void) {
     }
 }
 
+/* A call from the middle of a large page on, which comes as a whole. */
+static void write_large(int file) {
+    const char *from = (char *)large.start + BYTES / 8;
+    char buffer[PAGE];
+    long at = 0;
+    if (write(file, from, BYTES / 2) != BYTES / 2)
+        perror("write of large pages");
+    lseek(file, 0, SEEK_SET);
+    for (; read(file, buffer, PAGE) == PAGE; at += PAGE)
+        for (int k = 0; k < PAGE; k++)
+            all->wrong += buffer[k] != letter(BYTES / 8 + at + k);
+    if (at != BYTES / 2 || ftruncate(file, 0) != 0)
+        all->wrong++;
+    lseek(file, 0, SEEK_SET);
+}
+
 static void run(void) {
     int me, file = memfd_create("limited", 0);
     struct iovec pieces[] = {{all->text, BYTES / 2}, {all->text + BYTES / 2, BYTES / 2 - 1}};
@@ -88,11 +105,15 @@ static void run(void) {
         for (long at = 0; at < BYTES - 1; at++)
             all->text[at] = letter(at);
     if (me == 0)
+        for (long at = 0; at < BYTES; at++)
+            ((char *)large.start)[at] = letter(at);
+    if (me == 0)
         for (int number = 0; number < NAMES; number++)
             snprintf(all->names[number], PAGE, NAME, parent, number);
     BARRIER(all->barrier, 2);
     if (me == 1) {
         rename_far();
+        write_large(file);
         if (write(file, all->text, BYTES - 1) != BYTES - 1)
             perror("write");
         check(file, "write");
@@ -110,6 +131,7 @@ static void run(void) {
 
 int main(void) {
     all = G_MALLOC(sizeof *all);
+    G_PAGES(TUTTI_PAGES_ALLOCATE, &large, 1, TUTTI_PAGES_2M);
     /* The same on all ranks. */
     parent = getpid();
     all->wrong = 0;

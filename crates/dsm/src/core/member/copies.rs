@@ -84,7 +84,7 @@ impl Copies {
                 self.resident.push_back(unit);
             }
         }
-        // A miss beside them is one of the program: the call is over. Units come in runs around what is missed.
+        // A miss beside them is one of the program: the call is over. A run may begin before what was missed.
         if !self.pinned.iter().any(|run| run.first < held.end() && held.first < run.end()) {
             self.pinned.clear();
         }
