@@ -8,8 +8,8 @@ use crate::datatype::Data;
 use crate::datatype::HasTypes;
 use crate::error::{Result, check};
 use crate::partitioned::{self, Arguments};
+use crate::process;
 use crate::process::entry::{continue_after, outside};
-use crate::process::{self, Guard};
 use crate::progress::Progress;
 use crate::request::persistent::HasPersistents;
 
@@ -83,15 +83,17 @@ pub(super) unsafe fn ask_for_one(
     partition: c_int,
     flag: *mut c_int,
 ) -> c_int {
-    let mut entered = process::enter_running();
-    if let Some(guard) = entered.take_if(|guard| guard.engine.has_seen_arrived(request, partition)) {
+    if let Some(guard) = process::enter_running() {
+        let is_seen = guard.engine.has_seen_arrived(request, partition);
         guard.leave();
-        // SAFETY: our contract.
-        unsafe { flag.write(1) };
-        return MPI_SUCCESS;
+        if is_seen {
+            // SAFETY: our contract.
+            unsafe { flag.write(1) };
+            return MPI_SUCCESS;
+        }
     }
     // SAFETY: our contract.
-    unsafe { ask_further(entered, name, request, partition, flag) }
+    unsafe { ask_further(name, request, partition, flag) }
 }
 
 /// The rest of [`ask_for_one`], which needs more of the stack.
@@ -100,12 +102,12 @@ pub(super) unsafe fn ask_for_one(
 /// `flag` is valid for writing.
 #[inline(never)]
 unsafe fn ask_further(
-    mut entered: Option<Guard>,
     name: &'static CStr,
     request: MPI_Request,
     partition: c_int,
     flag: *mut c_int,
 ) -> c_int {
+    let mut entered = process::enter_running();
     if let Some(guard) = &mut entered
         && guard.engine.try_find_arrived(request, partition)
     {
