@@ -286,7 +286,9 @@ fn keeping_two_daemons_of_a_name_do_not_write_into_one_state_folder() {
     assert!(ran.code() == 1 && ran.stderr.contains("--state or TUTTI_STATE names another folder"), "{ran}");
     assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
     let ran = other("another");
-    assert!(ran.code() == 1 && ran.stderr.contains("another cluster has its logs"), "{ran}");
+    let holder = "the controller of another cluster (pid ";
+    let is_named = ran.stderr.contains(holder) && ran.stderr.contains(") has its logs in ");
+    assert!(ran.code() == 1 && is_named, "{ran}");
     assert!(kept.tutti(&["nodes"]).expect_success().stdout.contains(" up "), "the first one goes on");
 }
 

@@ -199,7 +199,18 @@ impl Matrix {
         self.apart |= !self.wanted.is_empty();
     }
 
+    /// Nodes for a job; more ranks than slots share a node only where no row has a slot for each.
     fn choose(&mut self, machine: &Machine, job: JobId, demand: &Demand) -> Option<Vec<Part>> {
+        if demand.oversubscribe {
+            let alone = Demand { oversubscribe: false, ..demand.clone() };
+            if let Some(parts) = self.choose_as(machine, job, &alone) {
+                return Some(parts);
+            }
+        }
+        self.choose_as(machine, job, demand)
+    }
+
+    fn choose_as(&mut self, machine: &Machine, job: JobId, demand: &Demand) -> Option<Vec<Part>> {
         if demand.exclusive {
             // Machine::admits lets it in only where nobody is, so its columns are free in every row.
             return Row::new(0, u32::MAX).choose(machine, demand);

@@ -291,7 +291,10 @@ impl Scheduler {
         if self.jobs.contains_key(&job) {
             return Err(SubmitError::JobTwice { job });
         }
-        let demand = self.machine.settle_new(demand)?;
+        let within = demand.holder.within.is_some();
+        // As few nodes as its ranks need of those that it may have now.
+        let open = if runs { None } else { self.machine.open_to(demand).settle(demand).ok() };
+        let demand = open.map_or_else(|| self.machine.settle_new(demand), Ok)?;
         self.charge(now_ns);
         let turn = Turn::new(demand.weight);
         let state = JobState::Waiting;
@@ -300,6 +303,11 @@ impl Scheduler {
         let waiting = Waiting { job, passed: 0, runs };
         if runs {
             self.queue.push_front(waiting);
+        } else if within {
+            // It has nodes: whoever waits for some may wait for its job to end.
+            let is_before = |other: &Waiting| other.runs || self.is_step(other.job);
+            let at = self.queue.iter().position(|other| !is_before(other)).unwrap_or(self.queue.len());
+            self.queue.insert(at, waiting);
         } else {
             self.queue.push_back(waiting);
         }
@@ -314,7 +322,7 @@ impl Scheduler {
         let begins = |record: &&mut Job| record.state == JobState::Placed && record.demand.gang;
         let Some(record) = self.jobs.get_mut(&job).filter(begins) else { return };
         record.state = JobState::Active;
-        record.turn.join(clock_ns);
+        record.turn.join(clock_ns.max(self.rotation.debt_ns(record.demand.holder.owner.user)));
         if std::mem::take(&mut record.suspended_early) {
             self.suspend(now_ns, job);
         } else {
@@ -364,7 +372,9 @@ impl Scheduler {
         self.rotation.forget(job);
         self.matrix.forget_connections(job);
         self.queue.retain(|waiting| waiting.job != job);
+        let clock_ns = self.virtual_time();
         let Some(record) = self.jobs.remove(&job) else { return };
+        self.rotation.keep_debt(record.demand.holder.owner.user, record.turn.virtual_ns(), clock_ns);
         if record.state == JobState::Suspended {
             // It stands in no row already.
             if let Some(resident) = self.matrix.residents.remove(&job) {
@@ -597,11 +607,15 @@ impl Scheduler {
         }
     }
 
+    fn is_step(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|record| record.demand.holder.within.is_some())
+    }
+
     /// Whether nobody passes it now. It must be placeable when others have ended: for lost, drained and
     /// reserved nodes nobody waits with it.
     fn blocks(&self, waiting: &Waiting) -> bool {
         let demand = &self.jobs[&waiting.job].demand;
         let is_able = || self.machine.open_to(demand).settle(demand).is_ok();
-        !waiting.runs && waiting.passed >= self.config.bypass_max && is_able()
+        !waiting.runs && !self.is_step(waiting.job) && waiting.passed >= self.config.bypass_max && is_able()
     }
 }

@@ -2,7 +2,7 @@
 //! Under both policies.
 
 use tutti_sched::{
-    Bytes, Config, Demand, Event, JobId, JobState, NodeId, Place, Policy, Scheduler, Wait, could_hold,
+    Bytes, Config, Demand, Event, Holder, JobId, JobState, NodeId, Place, Policy, Scheduler, Wait, could_hold,
 };
 
 const GIB: u64 = 1 << 30;
@@ -210,5 +210,27 @@ fn credit_counts_turns_by_weight() {
         }
         let turns = jobs.map(|job| cluster.scheduler.account(job).unwrap().turns);
         assert!(turns[1].abs_diff(3 * turns[0]) <= turns[0] / 2, "{turns:?}, {policy}");
+    }
+}
+
+/// A step takes no room: neither does it count as one that passes, nor does it wait behind who was passed
+/// often enough and waits for the step's own job.
+#[test]
+fn admission_step_waits_behind_no_other_job() {
+    for policy in POLICIES {
+        let mut cluster = Cluster::new(policy, 2);
+        let script = cluster.submit(&Demand::any(2, 2));
+        let alone = cluster.submit(&exclusive(2));
+        let holder = Holder { within: Some(script), ..Holder::default() };
+        let step = Demand { holder, ..Demand::at(Place::Given(vec![(NodeId(0), 1)])) };
+        for _ in 0..10 {
+            let step = cluster.submit(&step);
+            assert!(!cluster.waits(step), "{policy}");
+            cluster.end(step);
+        }
+        let later: Vec<_> = (0..6).map(|_| cluster.submit(&Demand::any(1, 1))).collect();
+        assert_eq!(later.iter().filter(|job| cluster.waits(**job)).count(), 2, "{policy}");
+        let behind = cluster.submit(&step);
+        assert!(!cluster.waits(behind) && cluster.waits(alone), "{policy}");
     }
 }

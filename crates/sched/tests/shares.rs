@@ -161,3 +161,33 @@ fn shares_let_nobody_starve() {
         assert!(longest <= 30 * SECOND + (jobs + 2) * SLICE_NS + SECOND, "seed {seed}: {longest} ns");
     }
 }
+
+/// A user who begins a new short job for each that ends has no more than one with a long job.
+#[test]
+fn shares_many_short_jobs_have_no_more_than_a_long_one() {
+    const STEP_NS: u64 = SLICE_NS / 5;
+    let mut cluster = Cluster::new(1, 1);
+    let long = cluster.submit(1, Demand::any(1, 1));
+    let mut short: Vec<JobId> = (0..4).map(|_| cluster.submit(2, Demand::any(1, 1))).collect();
+    let mut ended_ns = 0;
+    while cluster.now_ns < 120 * SECOND {
+        let before = cluster.scheduler.running().to_vec();
+        if let Some(switch) = cluster.scheduler.next_row(cluster.now_ns) {
+            for job in before {
+                cluster.scheduler.handle_frozen(cluster.now_ns, job, switch.generation);
+            }
+        }
+        cluster.now_ns += STEP_NS;
+        for at in 0..short.len() {
+            let served_ns = cluster.scheduler.account(short[at]).expect("it is there").service_ns;
+            if served_ns >= 3 * STEP_NS {
+                ended_ns += served_ns;
+                cluster.scheduler.end(cluster.now_ns, short[at]);
+                short[at] = cluster.submit(2, Demand::any(1, 1));
+            }
+        }
+    }
+    let served_ns = cluster.scheduler.account(long).expect("it is there").service_ns;
+    let of_thousand = served_ns * 1000 / (served_ns + ended_ns);
+    assert!((400..=600).contains(&of_thousand), "{of_thousand} of 1000");
+}

@@ -31,6 +31,8 @@
 //! not been served its virtual time stays: that is its credit. Overlapped switches need no more than this; a
 //! node that is silent holds up its own jobs only.
 
+use std::collections::BTreeMap;
+
 use crate::message::Switch;
 use crate::scheduler::Scheduler;
 use crate::types::{Generation, JobId, Version};
@@ -72,6 +74,8 @@ pub(crate) struct Rotation {
     waits_floor_ns: u64,
     /// Jobs that are left out of their rows because they have flooded the network.
     left_out: Vec<JobId>,
+    /// Virtual times ahead of all that users' ended jobs had: many short jobs have no more than a long one.
+    debts: BTreeMap<u32, u64>,
 }
 
 impl Rotation {
@@ -89,11 +93,26 @@ impl Rotation {
             window: None,
             waits_floor_ns: 0,
             left_out: Vec::new(),
+            debts: BTreeMap::new(),
         }
     }
 
     pub(crate) fn running(&self) -> &[JobId] {
         &self.running
+    }
+
+    /// The virtual time at which the next job of a user begins at the earliest.
+    pub(super) fn debt_ns(&self, user: u32) -> u64 {
+        self.debts.get(&user).copied().unwrap_or(0)
+    }
+
+    /// A user's job has ended with this virtual time.
+    pub(super) fn keep_debt(&mut self, user: u32, virtual_ns: u64, clock_ns: u64) {
+        self.debts.retain(|_, debt_ns| *debt_ns > clock_ns);
+        if virtual_ns > clock_ns {
+            let debt_ns = self.debts.entry(user).or_default();
+            *debt_ns = virtual_ns.max(*debt_ns);
+        }
     }
 
     pub(crate) fn advance(&mut self) -> Generation {
@@ -421,7 +440,22 @@ impl Scheduler {
             let wants = self.is_able(*job, turn) && self.is_eager(*job, turn, now_ns);
             wants.then_some((record.demand.fill, turn.account.virtual_ns, turn.since, home.row))
         });
-        candidates.min().map(|(.., row)| row as usize)
+        candidates.min().map(|(.., row)| row as usize).or_else(|| self.row_of_guest())
+    }
+
+    /// A row in which a job stands that is awake, can run, does not, and is at home in none: an exclusive one,
+    /// or a step of one, while all that are at home there sleep.
+    fn row_of_guest(&self) -> Option<usize> {
+        let waits = |job: &JobId| {
+            let is_running = self.rotation.running.binary_search(job).is_ok();
+            self.jobs.get(job).is_some_and(|record| {
+                !is_running
+                    && record.home.is_none()
+                    && record.turn.idle_since_ns.is_none()
+                    && self.is_able(*job, &record.turn)
+            })
+        };
+        self.matrix.rows().iter().position(|row| row.all.iter().any(waits))
     }
 
     /// Some job may have waited too long. Whoever begins to wait does so now, so what the last look at all

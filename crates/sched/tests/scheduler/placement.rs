@@ -311,3 +311,44 @@ fn step_of_an_exclusive_job_stands_in_all_rows() {
     let outside = bench.submit(&given(&[(0, 1)]));
     assert_eq!(bench.scheduler.state(outside), Some(JobState::Waiting));
 }
+
+#[test]
+fn placement_more_ranks_than_slots_share_a_node_only_where_none_has_room() {
+    for policy in [Policy::RoundRobin, Policy::Dqt] {
+        let mut bench = Bench::new(0, 0, Config { policy, ..Config::default() });
+        bench.scheduler.handle_node(0, NodeId(0), 8, 1000);
+        bench.scheduler.handle_node(0, NodeId(1), 16, 1000);
+        let wide = Demand { oversubscribe: true, ..Demand::at(Place::Fewest { ranks: 16 }) };
+        let jobs = [0; 3].map(|_| bench.submit(&wide));
+        assert_eq!(jobs.map(|job| bench.nodes(job)), [[1]; 3], "{policy}");
+        let wider = Demand { oversubscribe: true, ..Demand::any(1, 17) };
+        let job = bench.submit(&wider);
+        assert_eq!(bench.nodes(job).len(), 1, "{policy}");
+    }
+}
+
+#[test]
+fn placement_fewest_nodes_are_those_that_are_open() {
+    let mut bench = Bench::new(0, 0, Config::default());
+    for (node, slots) in [(0, 16), (1, 8), (2, 8)] {
+        bench.scheduler.handle_node(0, NodeId(node), slots, 1000);
+    }
+    bench.scheduler.drain(0, &[NodeId(0)]);
+    let wide = Demand { oversubscribe: true, ..Demand::at(Place::Fewest { ranks: 16 }) };
+    let job = bench.submit(&wide);
+    assert_eq!(bench.nodes(job), [1, 2]);
+}
+
+#[test]
+fn placement_exclusive_job_runs_while_those_in_the_rows_sleep() {
+    let mut bench = Bench::plain(2, 1);
+    let sleeper = bench.submit(&given(&[(0, 1)]));
+    bench.run(2);
+    let generation = bench.switches.last().expect("it runs").generation;
+    bench.scheduler.handle_idle(bench.now_ns, sleeper, generation);
+    bench.run(2);
+    let alone = bench.submit(&Demand { exclusive: true, ..given(&[(1, 1)]) });
+    bench.run(3);
+    assert!(bench.service(alone) > 0, "{:?}", bench.scheduler.running());
+    bench.check();
+}

@@ -179,3 +179,17 @@ fn fillers_alone_take_turns_and_two_of_a_gang_side_by_side_fill_holes() {
     let said = refused.unwrap_err().to_string();
     assert_eq!(said, "--fill is for jobs that take turns: not with --exclusive, --no-gang or --phases");
 }
+
+/// An exclusive job runs all the time, whatever its weight, and is no measure for the others.
+#[test]
+fn turns_are_by_weight_beside_an_exclusive_job() {
+    for weight in [1, 100, 1000] {
+        let mut bench = Bench::plain(2, 1);
+        let alone = bench.submit(&Demand { exclusive: true, weight, ..given(&[(1, 1)]) });
+        let [light, heavy] = [10, 30].map(|weight| bench.submit(&Demand { weight, ..given(&[(0, 1)]) }));
+        bench.run(800);
+        let [light, heavy] = [light, heavy].map(|job| bench.service(job) / SLICE_NS);
+        assert!((180..=220).contains(&light), "{light} and {heavy} beside weight {weight}");
+        assert!(bench.service(alone) >= 790 * SLICE_NS);
+    }
+}

@@ -132,6 +132,10 @@ impl Turn {
         self.idle_since_ns = None;
     }
 
+    pub(crate) fn virtual_ns(&self) -> u64 {
+        self.account.virtual_ns
+    }
+
     fn scaled(&self, ns: u64) -> u64 {
         (u128::from(ns) * 100 * u128::from(WEIGHT_UNIT) / u128::from(self.effective_milli)) as u64
     }
@@ -249,6 +253,8 @@ impl Scheduler {
             let found = (record.demand.fill, record.turn.account.virtual_ns);
             // Most are no candidates, and need no look into the matrix.
             if record.state == JobState::Active
+                // What stands in all rows competes with none.
+                && record.home.is_some()
                 && least.is_none_or(|least| found < least)
                 && record.turn.idle_since_ns.is_none()
                 && self.is_able(*job, &record.turn)
