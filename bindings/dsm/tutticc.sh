@@ -180,6 +180,8 @@ output_of() {
         case $1 in
         -o) output=${2:-} ;;
         -o?*) output=${1#-o} ;;
+        --output=*) output=${1#*=} ;;
+        --output) output=${2:-} ;;
         -Xlinker | -I | -L | -D | -U) shift ;;
         esac
         [ $# = 0 ] || shift
@@ -193,6 +195,8 @@ link_own() {
     own=$({ nm -gP -- "$output"; nm -DP -- "$output"; } 2>/dev/null | sed -n 's/^\([^ @]*\) [TWVDBRi]\( .*\)*$/--wrap=\1/p' |
         grep -vxE -e '--wrap=(free|realloc|reallocarray)' | grep -xF -f "$wrapped")
     [ -n "$own" ] || exit 0
+    # A source that comes by a pipe has been read.
+    for word do [ "$word" != - ] || exit 0; done
     if [ -z "$translated" ]; then
         translated=$(mktemp -d) || exit 1
         trap 'rm -rf -- "$translated"' EXIT

@@ -13,7 +13,7 @@ use std::ffi::CString;
 use tutti_dsm::{executor, keep, present};
 
 use crate::dsm_arguments::{loaded, placing, stored, text};
-use crate::{dsm_calls, dsm_files, dsm_sockets, dsm_waits};
+use crate::{dsm_calls, dsm_files, dsm_keep, dsm_sockets, dsm_waits};
 
 placing! { if |result| result >= 0;
     __wrap_fputs => libc::fputs, (from: *const c_char = text(from), stream: *mut libc::FILE) -> c_int;
@@ -222,6 +222,13 @@ pub unsafe extern "C" fn __wrap_syscall(
             libc::SYS_futex if present::is_shared(first as usize) => {
                 keep::refuse_of_threads(first as usize, "futex", "LOCK");
                 libc::syscall(number, first, second, third, fourth, fifth, sixth)
+            }
+            libc::SYS_munmap => c_long::from(dsm_keep::__wrap_munmap(pointer(first), second as usize)),
+            libc::SYS_mprotect => {
+                c_long::from(dsm_keep::__wrap_mprotect(pointer(first), second as usize, third as c_int))
+            }
+            libc::SYS_madvise => {
+                c_long::from(dsm_keep::__wrap_madvise(pointer(first), second as usize, third as c_int))
             }
             _ => {
                 // Words behind those of the call are left over from others: the kernel knows whether it uses

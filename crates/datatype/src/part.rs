@@ -42,7 +42,8 @@ impl Part {
         let runs = [Node::run(0, first.bytes()), Node::run(at as isize, second.bytes())];
         let members = vec![
             Signature::basic(Basic { element: first, wire }),
-            Signature::basic(Basic { element: second, wire: Wire::Same }),
+            // An index travels as it is.
+            Signature::basic(Basic { element: second, wire: if second == first { wire } else { Wire::Same } }),
         ];
         Part {
             bounds: Bounds::with_gaps(size, at + second.bytes(), align),

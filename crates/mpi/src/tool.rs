@@ -86,6 +86,11 @@ fn now(variable: &Variable) -> u64 {
 
 /// Runs `action` on the table, if the interface has been initialized.
 fn with<T>(action: impl FnOnce(&mut Table) -> Answer<T>) -> Answer<T> {
+    check_initialized()?;
+    // A callback that comes under the process lock waits for no thread that may wait for that one.
+    if events::is_restricted() {
+        return Err(MPI_T_ERR_NOT_ACCESSIBLE);
+    }
     let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
     check_initialized()?;
     action(&mut table)

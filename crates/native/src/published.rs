@@ -18,6 +18,7 @@ use core::ffi::{c_int, c_void};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
 use tutti_shm::published::area::Mapped;
 use tutti_shm::published::door::Door;
@@ -38,6 +39,8 @@ const OUTSIDE: u32 = u32::MAX;
 const OPEN_MAX: usize = 4096;
 /// Connections that are kept so.
 const IDLE_MAX: usize = 1;
+/// Between two looks of one that waits without a connection of its own.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// An open region.
 #[derive(Debug)]
@@ -286,19 +289,32 @@ impl Entry {
     /// other from operations, which may be what it waits for.
     fn ask_alone(&self, ask: Ask, data: &[u8]) -> Result<(Answer, Vec<u8>), c_int> {
         let found = self.idle().pop();
-        let door = match (found.map_or_else(|| self.connect_again(), Ok), &self.access) {
-            (Ok(door), _) => door,
-            // The server has no place for one more: behind those that ask. A region that has ended says so.
-            (Err(GONE | MEMORY), Access::Client(first, ..)) => return self.ask_by(first, ask, data),
-            (Err(GONE | MEMORY), Access::Far(far)) => return self.ask_by(far.door(), ask, data),
-            (Err(status), _) => return Err(status),
-        };
+        let door = found.map_or_else(|| self.connect_again(), Ok)?;
         let answered = self.ask_by(&door, ask, data);
         let mut idle = self.idle();
         if !matches!(answered, Err(GONE | NO_REGION_STATUS)) && idle.len() < IDLE_MAX {
             idle.push(door);
         }
         answered
+    }
+
+    /// Looks again and again whether a number compares with a value: for one that has no connection at which
+    /// it could sleep, and keeps the others from theirs no longer than a look takes.
+    fn look_for(&self, offset: u64, comparison: u32, value: i64) -> c_int {
+        if !offset.is_multiple_of(8) {
+            return UNALIGNED;
+        }
+        loop {
+            match self.ask(Ask::Read(offset, 8), &[]) {
+                Ok((_, data)) => match <[u8; 8]>::try_from(data) {
+                    Ok(word) if holds(comparison, i64::from_ne_bytes(word), value) == Some(true) => return OK,
+                    Ok(_) => {}
+                    Err(_) => return REFUSED,
+                },
+                Err(status) => return status,
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Door>> {
@@ -498,7 +514,14 @@ pub fn wait(handle: &Handle, offset: u64, comparison: c_int, value: i64) -> c_in
                 return OK;
             }
         }
-        entry.ask_alone(Ask::Wait(offset, comparison, value), &[]).err().unwrap_or(OK)
+        match entry.ask_alone(Ask::Wait(offset, comparison, value), &[]) {
+            Ok(_) => OK,
+            // The server has no place for one more connection. A region that has ended says so here too.
+            Err(GONE | MEMORY) if !matches!(entry.access, Access::Owner(_)) => {
+                entry.look_for(offset, comparison, value)
+            }
+            Err(status) => status,
+        }
     };
     find(handle).map_or_else(|status| status, wait)
 }

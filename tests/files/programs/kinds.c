@@ -204,10 +204,13 @@ static void appending_and_sequential(void)
     MPI_File file = opened(MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL);
     CHECK(MPI_File_write_ordered(file, data, 4, MPI_INT, &status));
     CHECK(MPI_File_write_shared(file, data, 4, MPI_INT, &status));
+    CHECK(MPI_File_set_atomicity(file, 1));
+    CHECK(MPI_File_write_ordered(file, data, 4, MPI_INT, &status));
+    WANT(count_of(&status, MPI_INT) == 4, "ordered data of a sequential file in atomic mode are incomplete");
     CHECK(MPI_File_close(&file));
     file = opened(MPI_MODE_WRONLY | MPI_MODE_APPEND);
     CHECK(MPI_File_get_position(file, &offset));
-    WANT(offset == 32 * size, "a file that grows begins at %lld", (long long)offset);
+    WANT(offset == 48 * size, "a file that grows begins at %lld", (long long)offset);
     CHECK(MPI_File_write_ordered(file, data, 4, MPI_INT, &status));
     CHECK(MPI_File_get_amode(file, &amode));
     WANT(amode == (MPI_MODE_WRONLY | MPI_MODE_APPEND), "the access mode is %d", amode);
@@ -220,7 +223,7 @@ static void appending_and_sequential(void)
     CHECK(MPI_File_close(&file));
     file = opened(MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE);
     CHECK(MPI_File_get_size(file, &offset));
-    WANT(offset == 48 * size, "the file has %lld bytes", (long long)offset);
+    WANT(offset == 64 * size, "the file has %lld bytes", (long long)offset);
     CHECK(MPI_File_preallocate(file, 100000));
     CHECK(MPI_File_get_size(file, &offset));
     WANT(offset == 100000, "with room the file has %lld bytes", (long long)offset);

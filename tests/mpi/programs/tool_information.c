@@ -45,6 +45,7 @@ static void counters(int rank, int size)
     CHECK(MPI_T_pvar_get_index("messages_sent", MPI_T_PVAR_CLASS_COUNTER, &messages) == MPI_SUCCESS);
     CHECK(MPI_T_pvar_get_index("bytes_sent", MPI_T_PVAR_CLASS_COUNTER, &bytes) == MPI_SUCCESS);
     CHECK(MPI_T_pvar_get_index("bytes_sent", MPI_T_PVAR_CLASS_TIMER, &count) == MPI_T_ERR_INVALID_NAME);
+    CHECK(MPI_T_pvar_get_index("", MPI_T_PVAR_CLASS_TIMER, &count) == MPI_T_ERR_INVALID_NAME);
     /* MPI_T_pvar_readreset needs an atomic variable; another one would be MPI_T_ERR_PVAR_NO_ATOMIC. */
     CHECK(MPI_T_pvar_get_info(bytes, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, &atomic) == MPI_SUCCESS &&
           atomic);

@@ -320,7 +320,9 @@ impl Origin {
         let lacks = |(node, stream): &(&NodeId, &Stream)| {
             let earlier = entry.end.as_ref().map(|(_, written)| end_of(written, **node));
             let lacked = earlier.is_none_or(|end| end.is_some_and(|end| stream.have < end));
-            lacked && end_of(written, **node).is_none()
+            // A starter that has died while it said all again has said less than it had.
+            let is_less = |end: u64| earlier.flatten().is_some_and(|before| end < before);
+            lacked && end_of(written, **node).is_none_or(is_less)
         };
         let lost: Vec<NodeId> = entry.streams.iter().filter(lacks).map(|(node, _)| *node).collect();
         for node in lost {

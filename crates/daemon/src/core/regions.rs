@@ -78,8 +78,12 @@ impl Regions {
         };
         let is_search = wanted.node == ANY_NODE;
         let named = |name: &str| is_search || name == wanted.node;
-        let alive = members.alive().filter(|(_, member)| named(&member.about.name)).map(|(node, _)| node);
-        let mut nodes: BTreeSet<NodeId> = alive.collect();
+        // A node by its name is awaited for a while: to a new controller it may not have come back yet.
+        let known = members
+            .nodes
+            .iter()
+            .filter(|(_, member)| named(&member.about.name) && (member.alive || !is_search));
+        let mut nodes: BTreeSet<NodeId> = known.map(|(node, _)| *node).collect();
         let was_here = nodes.remove(&me);
         if nodes.is_empty() {
             return answer(match (was_here, is_search) {

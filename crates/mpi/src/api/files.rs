@@ -22,7 +22,7 @@ use crate::file::representation;
 use crate::file::views;
 use crate::info;
 use crate::process;
-use crate::process::entry::{self, call_file};
+use crate::process::entry::{self, call_file, end_file};
 use crate::progress::Progress;
 use crate::request::Outcome;
 
@@ -49,7 +49,7 @@ pub(super) fn open(
 pub unsafe fn MPI_File_close(fh: *mut MPI_File) -> c_int {
     // SAFETY: the user gives a place that holds a file; the exported function has refused null.
     let handle = unsafe { fh.read() };
-    call_file(c"MPI_File_close", handle, |guard| {
+    end_file(c"MPI_File_close", handle, |guard| {
         let closed = open::close_file(guard, handle);
         if guard.files.find(handle).is_err()
             && closed.as_ref().err().is_none_or(|error| error.class != MPI_ERR_FILE)

@@ -49,8 +49,8 @@ impl Comm {
             MPI_COMM_TYPE_HW_GUIDED if resource == Some(SHARED_MEMORY) => node,
             MPI_COMM_TYPE_RESOURCE_GUIDED => match (resource, hints.get(PSET_KEY)) {
                 (Some(SHARED_MEMORY), None) => node,
-                (None, Some(b"mpi://WORLD")) => 0,
-                (None, Some(b"mpi://SELF")) => engine.world_rank() as c_int,
+                (None, Some(b"mpi://WORLD")) => self.launch_color(engine),
+                (None, Some(b"mpi://SELF")) => self.rank as c_int,
                 _ => MPI_UNDEFINED,
             },
             // Unguided parts must be smaller than the whole.
@@ -63,6 +63,12 @@ impl Comm {
                 MPI_UNDEFINED
             }
         })
+    }
+
+    /// A number that those members have in common who are of this launch.
+    fn launch_color(&self, engine: &Engine) -> c_int {
+        let is_own = |rank: &u32| !engine.is_guest(*rank as usize);
+        self.group.members().iter().position(is_own).unwrap_or(0) as c_int
     }
 
     /// A number that those members have in common who are of this node and this launch.

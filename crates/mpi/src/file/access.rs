@@ -27,6 +27,8 @@ use tutti_datatype::Buffer;
 pub enum At {
     /// At this offset, in etypes.
     Offset(i64),
+    /// At this offset, which the shared pointer has given.
+    Placed(i64),
     /// At the individual pointer.
     Individual,
     /// At the shared pointer.
@@ -107,7 +109,7 @@ fn take_place(
     etypes: i64,
 ) -> Result<i64> {
     match at {
-        At::Offset(offset) => Ok(offset),
+        At::Offset(offset) | At::Placed(offset) => Ok(offset),
         At::Individual => {
             let file = call.files_mut().find_mut(handle)?;
             let position = file.position;
@@ -259,7 +261,7 @@ fn plan_atomic(
     data: Data,
 ) -> Result<Schedule> {
     let at = match at {
-        At::Shared => At::Offset(ordered_place(call, handle, direction, data)?),
+        At::Shared => At::Placed(ordered_place(call, handle, direction, data)?),
         at => at,
     };
     let moved = access_file(call, handle, direction, at, data)?;

@@ -580,7 +580,9 @@ pub fn set_file_hints(
     call.inspect().say_wrong_hints(&wrong);
     let meeting = calls::whole(call, comm)?;
     let words = meeting.broadcast(call, 0, hints.encode().to_vec())?;
-    call.files_mut().find_mut(handle)?.hints = Hints::decode(&words);
+    let file = call.files_mut().find_mut(handle)?;
+    // Whether it is on NFS each node knows for itself, whatever rank 0 says.
+    file.hints = Hints::decode(&words).for_file(system::is_on_nfs(&file.opened.file));
     given.map(drop)
 }
 

@@ -398,7 +398,7 @@ impl Work {
         let lists: Vec<RunList> = lists.into_iter().map(|wanted| wanted.runs).collect();
         let (opened, is_nfs) = (self.access.opened.clone(), self.access.hints.is_nfs());
         let mut failed = None;
-        let locked = is_nfs.then(|| lock(&opened, window));
+        let is_locked = is_nfs && lock(&self.turn, &opened, window);
         cover(&lists, &mut |offset, bytes| {
             let from = stage.wrapping_add((offset - window.0) as usize).cast_const();
             // SAFETY: the stretch lies in the window, and its data have come.
@@ -413,7 +413,7 @@ impl Work {
             }
             failed.is_none()
         });
-        if locked.is_some() {
+        if is_locked {
             opened.unlock(window.0, window.1 - window.0);
         }
         if let Some((end, _, error)) = failed {
@@ -539,10 +539,14 @@ fn text_of(class: c_int) -> &'static str {
     class_text(class).unwrap_or("an error")
 }
 
-/// Locks a window of a file on NFS, which drops what the client has kept of it. Only other jobs can be in the
-/// way, for the time of one write.
-fn lock(opened: &Opened, (begin, end): (i64, i64)) {
-    while opened.try_lock(Lock::Exclusive, begin, end - begin).is_none() {
-        std::thread::sleep(std::time::Duration::from_millis(1));
+/// Locks a window of a file on NFS, which drops what the client has kept of it; whether it has, since a file
+/// system may have no locks. Another job, or another thread of this process, can be in the way for the time of
+/// one write.
+fn lock(turn: &Turn, opened: &Opened, (begin, end): (i64, i64)) -> bool {
+    loop {
+        if let Some(locked) = opened.try_lock(Lock::Exclusive, begin, end - begin) {
+            return locked.is_ok();
+        }
+        turn.unlocked(|| std::thread::sleep(std::time::Duration::from_millis(1)));
     }
 }

@@ -12,7 +12,7 @@ use core::ffi::{CStr, c_int};
 use super::{Guard, absence, enter, handler_before_fork};
 use crate::abi::*;
 use crate::check;
-use crate::errhandler::{default_of_files, fail, fatal, report, run};
+use crate::errhandler::{default_of_files, fail, fatal, release, report, retain, run};
 use crate::error::{Error, Result};
 use crate::initial_errhandler;
 use tutti_runtime::log;
@@ -86,6 +86,24 @@ pub fn call_file(name: &'static CStr, file: MPI_File, body: impl FnOnce(&mut Gua
         Ok(()) => MPI_SUCCESS,
         Err(error) => raise_on_file(guard, name, file, error),
     }
+}
+
+/// The same for the last call about a file: an error that comes when the file has gone is raised by its
+/// handler all the same.
+pub fn end_file(name: &'static CStr, file: MPI_File, body: impl FnOnce(&mut Guard) -> Result<()>) -> c_int {
+    let Some(mut guard) = check::enter_call(name) else { return outside(name) };
+    guard.env.call = name;
+    let kept = guard.files.find(file).ok().map(|found| found.errhandler);
+    kept.into_iter().for_each(retain);
+    let code = match body(&mut guard) {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => match kept.filter(|_| guard.files.find(file).is_err()) {
+            Some(handler) => raise_with(guard, name, handler, file.0, error),
+            None => raise_on_file(guard, name, file, error),
+        },
+    };
+    kept.into_iter().for_each(release);
+    code
 }
 
 /// Raises an error on a file, or on MPI_FILE_NULL when it is none.
