@@ -43,7 +43,10 @@ impl Part {
         let members = vec![
             Signature::basic(Basic { element: first, wire }),
             // An index travels as it is.
-            Signature::basic(Basic { element: second, wire: if second == first { wire } else { Wire::Same } }),
+            Signature::basic(Basic {
+                element: second,
+                wire: if second == first { wire } else { Wire::Same },
+            }),
         ];
         Part {
             bounds: Bounds::with_gaps(size, at + second.bytes(), align),

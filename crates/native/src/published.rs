@@ -307,7 +307,9 @@ impl Entry {
         loop {
             match self.ask(Ask::Read(offset, 8), &[]) {
                 Ok((_, data)) => match <[u8; 8]>::try_from(data) {
-                    Ok(word) if holds(comparison, i64::from_ne_bytes(word), value) == Some(true) => return OK,
+                    Ok(word) if holds(comparison, i64::from_ne_bytes(word), value) == Some(true) => {
+                        return OK;
+                    }
                     Ok(_) => {}
                     Err(_) => return REFUSED,
                 },

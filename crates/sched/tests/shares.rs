@@ -178,12 +178,12 @@ fn shares_many_short_jobs_have_no_more_than_a_long_one() {
             }
         }
         cluster.now_ns += STEP_NS;
-        for at in 0..short.len() {
-            let served_ns = cluster.scheduler.account(short[at]).expect("it is there").service_ns;
+        for job in &mut short {
+            let served_ns = cluster.scheduler.account(*job).expect("it is there").service_ns;
             if served_ns >= 3 * STEP_NS {
                 ended_ns += served_ns;
-                cluster.scheduler.end(cluster.now_ns, short[at]);
-                short[at] = cluster.submit(2, Demand::any(1, 1));
+                cluster.scheduler.end(cluster.now_ns, *job);
+                *job = cluster.submit(2, Demand::any(1, 1));
             }
         }
     }

@@ -86,9 +86,8 @@ pub(super) fn count_counters() -> Answer<usize> {
 /// The number of a performance variable.
 pub(super) fn counter(name: &CStr, class: c_int) -> Answer<c_int> {
     tool_users::check_initialized()?;
-    let is_it = |one: &variables::Variable| {
-        one.class.code() == class && one.name.as_bytes() == name.to_bytes()
-    };
+    let is_it =
+        |one: &variables::Variable| one.class.code() == class && one.name.as_bytes() == name.to_bytes();
     let found = variables::all().position(|one| is_it(&one));
     found.map(|index| index as c_int).ok_or(MPI_T_ERR_INVALID_NAME)
 }

@@ -540,8 +540,8 @@ fn text_of(class: c_int) -> &'static str {
 }
 
 /// Locks a window of a file on NFS, which drops what the client has kept of it; whether it has, since a file
-/// system may have no locks. Another job, or another thread of this process, can be in the way for the time of
-/// one write.
+/// system may have no locks. Another job, or another thread of this process, can be in the way for the time
+/// of one write.
 fn lock(turn: &Turn, opened: &Opened, (begin, end): (i64, i64)) -> bool {
     loop {
         if let Some(locked) = opened.try_lock(Lock::Exclusive, begin, end - begin) {

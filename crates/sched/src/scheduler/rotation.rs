@@ -443,8 +443,8 @@ impl Scheduler {
         candidates.min().map(|(.., row)| row as usize).or_else(|| self.row_of_guest())
     }
 
-    /// A row in which a job stands that is awake, can run, does not, and is at home in none: an exclusive one,
-    /// or a step of one, while all that are at home there sleep.
+    /// A row in which a job stands that is awake, can run, does not, and is at home in none: an exclusive
+    /// one, or a step of one, while all that are at home there sleep.
     fn row_of_guest(&self) -> Option<usize> {
         let waits = |job: &JobId| {
             let is_running = self.rotation.running.binary_search(job).is_ok();
