@@ -99,6 +99,9 @@ fn record() -> (Recorded, World) {
         }
         world.run_until(world.now_ms + 200);
     }
+    // A daemon that was killed is there again, and has its links.
+    world.let_nothing_else_fail();
+    world.run_until(world.now_ms + 10_000);
     (world.recorded.take().expect("it was put there"), world)
 }
 
