@@ -309,7 +309,7 @@ pub unsafe extern "C" fn __wrap_arc4random_buf(to: *mut c_void, bytes: usize) {
 /// A handle of a file that a call loads.
 ///
 /// # Safety
-/// Its length can be read, or there is none.
+/// The length can be read, or there is none.
 unsafe fn known_handle(place: *mut libc::file_handle) -> Placed<*mut libc::file_handle> {
     // SAFETY: our contract.
     let bytes = unsafe { handle_bytes(place) };
@@ -319,7 +319,7 @@ unsafe fn known_handle(place: *mut libc::file_handle) -> Placed<*mut libc::file_
 /// A handle of a file, which says before how long it may be.
 ///
 /// # Safety
-/// Its length can be read, or there is none.
+/// The length can be read, or there is none.
 unsafe fn handle(place: *mut libc::file_handle) -> Placed<*mut libc::file_handle> {
     // SAFETY: our contract.
     stored(place.cast::<u8>(), unsafe { handle_bytes(place) }).cast()
@@ -328,7 +328,7 @@ unsafe fn handle(place: *mut libc::file_handle) -> Placed<*mut libc::file_handle
 /// Bytes of a handle with its head.
 ///
 /// # Safety
-/// Its length can be read, or there is none.
+/// The length can be read, or there is none.
 unsafe fn handle_bytes(place: *const libc::file_handle) -> usize {
     let head = size_of::<[c_int; 2]>();
     loaded(place.cast::<u8>(), head);

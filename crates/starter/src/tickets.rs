@@ -51,7 +51,7 @@ pub struct AttachReply<'a> {
 pub enum Event {
     /// A process has become the rank.
     Attached {
-        /// Which rank.
+        /// World rank.
         rank: u32,
         /// The process: the rank's own, or one below a wrapper.
         pid: Pid,
@@ -60,35 +60,35 @@ pub enum Event {
     },
     /// A notice of the rank.
     Notice {
-        /// Which rank.
+        /// World rank.
         rank: u32,
         /// The notice.
         notice: Notice,
     },
     /// A rank wants to publish regions for other jobs ([`Notice::Regions`]).
     Regions {
-        /// Which rank.
+        /// World rank.
         rank: u32,
         /// Connection to the server of regions.
         connection: OwnedFd,
     },
     /// A rank hands over what is to be answered for it ([`Notice::StandIn`]).
     StandIn {
-        /// Which rank.
+        /// World rank.
         rank: u32,
         /// Socket of the rank.
         socket: OwnedFd,
     },
     /// A rank says whether it is connected to another launch.
     Connection {
-        /// Which rank.
+        /// World rank.
         rank: u32,
         /// Connection of which it tells.
         connection: Connection,
     },
     /// A rank wants more ranks.
     Spawn {
-        /// Which rank.
+        /// World rank.
         rank: u32,
         /// Request of the rank.
         request: Request,

@@ -95,7 +95,7 @@ impl<T: Awaited, V: Values<T>> Words<T, V> {
     }
 
     /// # Safety
-    /// There is room for all indices.
+    /// `indices` has room for all of them.
     unsafe fn some(&self, indices: *mut usize) -> usize {
         let mut found = 0;
         for index in self.counting().filter(|index| self.holds(*index)) {
@@ -126,7 +126,7 @@ impl<T: Awaited, V: Values<T>> Words<T, V> {
     /// Writes the indices of those that compare as wanted; returns how many.
     ///
     /// # Safety
-    /// There is room for all indices.
+    /// `indices` has room for all of them.
     pub unsafe fn test_some(&self, indices: *mut usize) -> usize {
         // SAFETY: our contract.
         let some = || unsafe { self.some(indices) };
@@ -163,7 +163,7 @@ impl<T: Awaited, V: Values<T>> Words<T, V> {
     /// The same, as soon as there is one; 0 if none counts.
     ///
     /// # Safety
-    /// There is room for all indices.
+    /// `indices` has room for all of them.
     pub unsafe fn wait_some(&self, indices: *mut usize) -> usize {
         if self.counting().next().is_none() {
             return 0;
