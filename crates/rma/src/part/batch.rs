@@ -108,11 +108,10 @@ impl<'a> Batch<'a> {
         if let Some(result) = self.result {
             own::check_bytes(result, bytes, Access::Write)?;
         }
-        // Runs that have bytes in common are changed in the order of the data.
-        let in_order = runs.clone();
         runs.sort_by_key(|run| run.offset);
         if runs.windows(2).any(|pair| pair[0].end() > pair[1].offset) {
-            runs = in_order;
+            // Runs that have bytes in common are changed in the order of the data.
+            runs.sort_by_key(|run| run.at);
         }
         let mut left = runs.as_slice();
         while !left.is_empty() {

@@ -211,9 +211,7 @@ fn cluster_sim_job_behind_a_requeued_one_starts_under_the_next_controller() {
 #[test]
 fn cluster_sim_job_behind_a_requeued_one_waits_for_it_where_it_runs_already() {
     for seed in seeds(20) {
-        let mut world = World::new(seed, 4, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 4, 2);
         world.let_jobs_hang(1..2);
         world.let_jobs_hang(3..4);
         world.let_jobs_end_well(2..3);
@@ -245,9 +243,7 @@ fn cluster_sim_job_behind_a_requeued_one_waits_for_it_where_it_runs_already() {
 #[test]
 fn cluster_sim_job_behind_a_requeued_one_waits_for_it_until_the_new_one_is_filed() {
     for seed in seeds(60) {
-        let mut world = World::new(seed, 4, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 4, 2);
         world.let_jobs_hang(1..2);
         world.let_jobs_end_well(2..4);
         for batch in [Batch::default(), behind_first()] {
@@ -276,9 +272,7 @@ fn cluster_sim_job_behind_a_requeued_one_waits_for_it_until_the_new_one_is_filed
 #[test]
 fn cluster_sim_job_that_is_killed_while_it_is_requeued_ends() {
     for seed in seeds(30) {
-        let mut world = World::new(seed, 4, 2);
-        world.run_until(5_000);
-        world.let_nothing_else_fail();
+        let mut world = World::calm(seed, 4, 2);
         world.let_jobs_hang(1..2);
         world.let_jobs_hang(3..5);
         world.let_jobs_end_well(2..3);
