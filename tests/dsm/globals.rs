@@ -57,6 +57,8 @@ fn dsm_variables_of_c_are_shared_where_the_program_is_linked_so() {
         result_is_right(&compiled, 4, 2, &[("TUTTI_DSM_BACKEND", "mprotect")]);
         result_is_right(&compiled, 2, 2, &[("TUTTI_DSM_CHECK", "1")]);
         result_is_right(&compiled, 3, 3, &[("TUTTI_DSM_COPIES", "64K")]);
+        result_is_right(&compiled, 4, 2, &[("TUTTI_DSM_UPDATE", "all")]);
+        result_is_right(&compiled, 3, 3, &[("TUTTI_DSM_UPDATE", "all"), ("TUTTI_DSM_CHECK", "1")]);
     }
 }
 

@@ -50,7 +50,10 @@ unsafe impl Sync for Action {}
 pub(crate) fn install(rank: usize, bytes: usize, updated_from: u32, signal: c_int) -> std::io::Result<()> {
     RANK.store(rank, Ordering::Relaxed);
     SIGNAL.store(signal, Ordering::Relaxed);
+    // Shared variables are known already: in which part they are is known now.
+    let known = KNOWN_ENDS[0].load(Ordering::Relaxed) as usize;
     UPDATED_FROM.store(updated_from, Ordering::Relaxed);
+    note_allocated(known * UNIT_BYTES);
     // Where the program touches no memory of its own, whose call that was is said below.
     tutti_runtime::bad_memory::withdraw();
     let stack = os::map_anywhere(STACK_BYTES)?;
