@@ -37,6 +37,20 @@ for arg do
         say "tutticc: $arg: threads of OpenMP do not share memory between nodes; CREATE makes processes that do" >&2
         exit 1
         ;;
+    -fsanitize=*)
+        for word in $(printf %s "${arg#*=}" | tr , ' '); do
+            case $word in
+            thread | memory | dataflow)
+                say "tutticc: $arg: its tables are where shared memory is; TUTTI_DSM_CHECK=1 finds races, -fsanitize=address runs" >&2
+                exit 1
+                ;;
+            esac
+        done
+        ;;
+    *.f | *.for | *.ftn | *.f77 | *.f90 | *.f95 | *.f03 | *.f08 | *.F | *.FOR | *.F77 | *.F90 | *.F95 | *.F03 | *.F08)
+        say "tutticc: $arg: the macros are C's; a Fortran compiler makes an object of it (-c), which tutticc links with -lgfortran" >&2
+        exit 1
+        ;;
     *.c.in | *.C)
         if [ $mode = run ]; then
             command -v m4 >/dev/null 2>&1 || { say "tutticc: m4, which $arg needs, is not there" >&2; exit 127; }
@@ -173,7 +187,8 @@ if [ -n "$plus" ] && [ $link = yes ]; then
 fi
 
 # A program's own function may have the name of one of the C library that another is put in the place of: its calls are to reach
-# it. What is linked says which names these are; with such ones it is linked again. Memory that others free may be shared.
+# it, as they are to reach one of a shared library that the program brings with it. What is linked says which names these are;
+# with such ones it is linked again. Memory that others free may be shared.
 output_of() {
     output=a.out
     while [ $# -gt 0 ]; do
@@ -188,27 +203,80 @@ output_of() {
     done
     say "$output"
 }
+# Folders that are named to the linker: what it finds in others is the system's.
+folders_of() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+        -L) say "${2:-.}"; shift ;;
+        -L?*) say "${1#-L}" ;;
+        -Wl,-L?*) folder=${1#-Wl,-L}; say "${folder%%,*}" ;;
+        -Xlinker | -I | -D | -U | -o) shift ;;
+        esac
+        [ $# = 0 ] || shift
+    done
+}
+# Shared libraries that the program brings with it: by their files, or -l and a folder.
+libraries_of() {
+    folders=$(folders_of "$@" | grep -vxF -e "$libdir")
+    while [ $# -gt 0 ]; do
+        name=
+        case $1 in
+        -l) name=lib${2:-}.so; shift ;;
+        -l:?*) name=${1#-l:} ;;
+        -l?*) name=lib${1#-l}.so ;;
+        -Xlinker | -I | -L | -D | -U | -o) shift ;;
+        -*) ;;
+        *.so | *.so.[0-9]*) say "$1" ;;
+        esac
+        [ -z "$name" ] || say "$folders" | while IFS= read -r folder; do
+            [ -z "$folder" ] || [ ! -r "$folder/$name" ] || say "$folder/$name"
+        done
+        [ $# = 0 ] || shift
+    done
+}
+own_names() {
+    {
+        nm -gP -- "$output"
+        nm -DP -- "$output"
+        libraries_of "$@" | while IFS= read -r library; do nm -DP -- "$library" | sed 's/@[^ ]*//'; done
+    } 2>/dev/null | sed -n 's/^\([^ @]*\) [TWVDBRi]\( .*\)*$/--wrap=\1/p' |
+        grep -vxE -e '--wrap=(free|realloc|reallocarray)' | grep -xF -f "$wrapped" | sort -u
+}
 link_own() {
-    "$@" || exit $?
     wrapped=$libdir/tutti/parmacs_wrapped
-    output=$(output_of "$@")
-    own=$({ nm -gP -- "$output"; nm -DP -- "$output"; } 2>/dev/null | sed -n 's/^\([^ @]*\) [TWVDBRi]\( .*\)*$/--wrap=\1/p' |
-        grep -vxE -e '--wrap=(free|realloc|reallocarray)' | grep -xF -f "$wrapped")
-    [ -n "$own" ] || exit 0
-    # A source that comes by a pipe has been read.
-    for word do [ "$word" != - ] || exit 0; done
-    if [ -z "$translated" ]; then
-        translated=$(mktemp -d) || exit 1
-        trap 'rm -rf -- "$translated"' EXIT
-        trap 'exit 1' HUP INT TERM
-    fi
-    say "$own" | grep -vxF -f - "$wrapped" >"$translated/wrapped"
+    # What is stripped has no names: that is done behind the links.
+    strip=
     for word do
         shift
-        [ "$word" != "-Wl,@$wrapped" ] || word=-Wl,@$translated/wrapped
+        case $word in
+        -s | -Wl,-s | -Wl,--strip-all) strip=yes; continue ;;
+        -Wl,*,-s | -Wl,*,-s,* | -Wl,-s,* | -Wl,*,--strip-all | -Wl,*,--strip-all,* | -Wl,--strip-all,*)
+            strip=yes
+            word=$(say "$word" | sed -E 's/,(-s|--strip-all)(,(-s|--strip-all))*(,|$)/\4/g')
+            ;;
+        esac
         set -- "$@" "$word"
     done
-    "$@"
+    "$@" || exit $?
+    output=$(output_of "$@")
+    own=$(own_names "$@")
+    # A source that comes by a pipe has been read.
+    for word do [ "$word" != - ] || own=; done
+    if [ -n "$own" ]; then
+        if [ -z "$translated" ]; then
+            translated=$(mktemp -d) || exit 1
+            trap 'rm -rf -- "$translated"' EXIT
+            trap 'exit 1' HUP INT TERM
+        fi
+        say "$own" | grep -vxF -f - "$wrapped" >"$translated/wrapped"
+        for word do
+            shift
+            [ "$word" != "-Wl,@$wrapped" ] || word=-Wl,@$translated/wrapped
+            set -- "$@" "$word"
+        done
+        "$@" || exit $?
+    fi
+    [ -z "$strip" ] || strip -s -- "$output"
 }
 [ $mode$link$inputs != runyesyes ] || run_by=link_own
 

@@ -300,14 +300,36 @@ fn dsm_functions_of_a_program_have_its_own_names() {
     let sources = ["own_names.c", "own_calls.c", "own_functions.c"];
     let sources = sources.map(|name| root().join("tests/dsm/programs").join(name));
     let compiled = scratch.path().join("own_names");
-    for options in [&["--dsm=twin"][..], &[]] {
+    // Names of a program that is stripped, too, and of a shared library that it brings with it.
+    let library = scratch.path().join("libown.so");
+    let mut cc = std::process::Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&library).arg(&sources[2]);
+    run(&mut cc, LIMIT).expect_success();
+    let place = scratch.path().to_str().expect("a path in UTF-8");
+    let (folder, found) = (format!("-L{place}"), format!("-Wl,-rpath,{place}"));
+    let library = library.to_str().expect("a path in UTF-8");
+    let ways: [(&[&str], usize); 6] = [
+        (&["--dsm=twin"], 3),
+        (&[], 3),
+        (&["-fvisibility=hidden", "-s"], 3),
+        (&["-fvisibility=hidden", "-Wl,-O1,-s"], 3),
+        (&[&found, &folder, "-lown"], 2),
+        (&[&found, library, "-s"], 2),
+    ];
+    for (options, count) in ways {
         let mut command = program("tutticc");
-        command.args(options).args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]).args(&sources);
+        command
+            .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"])
+            .args(&sources[..count])
+            .args(options);
         run(command.arg("-o").arg(&compiled), LIMIT).expect_success();
         for nodes in [1, 2] {
             let ran = launch(&compiled, 2, nodes, &[]).expect_success();
             assert_eq!(ran.stdout, "own names: 0 wrong\n", "{options:?} on {nodes} nodes: {ran}");
         }
+        let file = std::fs::read(&compiled).expect("the program");
+        let is_stripped = !file.windows(8).any(|name| name == b".symtab\0");
+        assert_eq!(is_stripped, options.iter().any(|option| option.ends_with("-s")), "{options:?}");
     }
 }
 
@@ -581,6 +603,15 @@ fn tutticc_names_a_macro_that_it_does_not_know_and_a_missing_file() {
     assert!(!ran.status.success() && ran.stderr.contains("none.C cannot be read"), "{ran}");
     let ran = run(program("tutticc").arg("-fopenmp").arg(&source), LIMIT);
     assert!(!ran.status.success() && ran.stderr.contains("threads of OpenMP do not share memory"), "{ran}");
+    for (option, expected) in [
+        ("-fsanitize=undefined,thread", "-fsanitize=undefined,thread: its tables are where shared memory is"),
+        ("-fsanitize=memory", "-fsanitize=memory: its tables are where shared memory is"),
+        ("kernel.f90", "kernel.f90: the macros are C's"),
+    ] {
+        let ran = run(program("tutticc").arg("-c").arg(option).arg(&source), LIMIT);
+        assert!(!ran.status.success() && ran.stderr.starts_with(&format!("tutticc: {expected}")), "{ran}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+    }
     let threads = scratch.path().join("threads.c");
     let text = "#include <pthread.h>\nstatic void *work(void *x) { return x; }\nint main(void) {\n    pthread_t thread;\n    \
         return pthread_create(&thread, NULL, work, NULL);\n}\n";

@@ -133,6 +133,72 @@ fn bad_cables(nodes: u32) -> Plan {
 /// Options of daemons whose jobs take turns of 5 ms.
 const TURNS_OF_5_MS: [&str; 4] = ["--slice", "5", "--lost-after", "20"];
 
+/// All programs give on three machines, compiled for each mode, what they give on one, in an environment.
+#[track_caller]
+fn modes_are_equal(machines: &Machines, count: (u32, u32), environment: &[(&str, &str)]) {
+    let ranks = count.0 * count.1;
+    for (source, arguments) in PROGRAMS {
+        let words = |ranks: u32| arguments.iter().map(move |word| word.replace('%', &ranks.to_string()));
+        let mut alone = None;
+        for mode in ["--dsm=twin", "--dsm=adsm", "--dsm=udsm"] {
+            let program = machines.compile_by("tutticc", &[mode], source);
+            let alone = alone.get_or_insert_with(|| digest(machines, &program, (1, 1), arguments, &[]));
+            let mut command = machines.launch(count.0, ranks);
+            command.envs(environment.iter().copied()).arg(&program).args(words(ranks));
+            let ran = run(&mut command, LIMIT).expect_success();
+            let found = ran.stdout.trim_end().rsplit(": ").next().unwrap_or_default();
+            assert_eq!(found, *alone, "{source} {mode} on {count:?}, {environment:?}: {ran}");
+        }
+    }
+}
+
+// Paper: C23
+#[test]
+fn machines_share_memory_whose_copies_are_all_updated_in_every_mode() {
+    if !has_plugin() {
+        return;
+    }
+    let Some(machines) = Machines::up_by("shared-all", &bad_cables(3), &["--lost-after", "20"]) else {
+        return;
+    };
+    for count in [(3, 1), (3, 2)] {
+        modes_are_equal(&machines, count, &[("TUTTI_DSM_UPDATE", "all")]);
+    }
+}
+
+#[test]
+#[ignore = "minutes: every mode in every environment"]
+fn machines_share_memory_in_every_environment() {
+    let Some(machines) = Machines::up_by("shared-ways", &bad_cables(4), &["--lost-after", "20"]) else {
+        return;
+    };
+    let ways: [&[(&str, &str)]; 7] = [
+        &[("TUTTI_DSM_CHECK", "1")],
+        &[("TUTTI_DSM_CHECK", "1"), ("TUTTI_DSM_UPDATE", "all")],
+        &[("TUTTI_DSM_COPIES", "128K")],
+        &[("TUTTI_DSM_COPIES", "128K"), ("TUTTI_DSM_UPDATE", "all")],
+        &[("TUTTI_DSM_BACKEND", "mprotect")],
+        &[("TUTTI_DSM_BACKEND", "mprotect"), ("TUTTI_DSM_UPDATE", "all")],
+        &[("TUTTI_DSM_MIGRATE", "off"), ("TUTTI_DSM_HANDOVER", "off"), ("TUTTI_DSM_COMBINE", "off")],
+    ];
+    for way in ways {
+        for count in [(3, 1), (4, 1), (2, 2)] {
+            modes_are_equal(&machines, count, way);
+        }
+        println!("{way:?}: right");
+    }
+}
+
+#[test]
+fn machines_whose_locks_wait_in_a_ring_say_so() {
+    let Some(machines) = Machines::up("shared-ring", 3, &[]) else { return };
+    let program = machines.compile_by("tutticc", &["--dsm=twin"], "tests/dsm/programs/cycle.c");
+    let mut command = machines.launch(3, 3);
+    let ran = run(command.args(["--on-deadlock", "end"]).arg(&program), LIMIT);
+    assert_eq!(ran.status.code(), Some(35), "{ran}");
+    assert!(ran.stderr.matches(" of shared memory, which rank ").count() >= 3, "{ran}");
+}
+
 // Two programs of shared memory, and one that sends messages, take turns.
 #[test]
 fn machines_share_memory_beside_each_other_and_beside_messages() {

@@ -8,13 +8,14 @@ struct node {
 
 void *link(void *list, void *node);
 double times(const struct node *node, double factor);
+struct node *chroot(struct node *list, long number, long factor);
 struct node *link_node(struct node *list, long number);
 long sum_of(struct node *list);
 
 struct node *link_node(struct node *list, long number) {
     struct node *node = malloc(sizeof *node);
     node->number = number;
-    return link(list, node);
+    return chroot(link(list, node), 7, number) == node ? node : NULL;
 }
 
 long sum_of(struct node *list) {

@@ -6,6 +6,7 @@ struct node {
 
 void *link(void *list, void *node);
 double times(const struct node *node, double factor);
+struct node *chroot(struct node *list, long number, long factor);
 
 void *link(void *list, void *node) {
     ((struct node *)node)->next = list;
@@ -14,4 +15,9 @@ void *link(void *list, void *node) {
 
 double times(const struct node *node, double factor) {
     return (double)node->number * factor;
+}
+
+struct node *chroot(struct node *list, long number, long factor) {
+    list->number += number * factor;
+    return list;
 }

@@ -27,7 +27,7 @@ static void run(void) {
         list = link_node(list, number);
     struct stat found;
     /* What the program has no function for is the C library's, with shared memory. */
-    int is_right = sum_of(list) == 5050 && stat(all->name, &found) == 0 && S_ISDIR(found.st_mode);
+    int is_right = sum_of(list) == 8 * 5050 && stat(all->name, &found) == 0 && S_ISDIR(found.st_mode);
     LOCK(all->lock);
     all->wrong += !is_right;
     UNLOCK(all->lock);
