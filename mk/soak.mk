@@ -41,8 +41,9 @@ soak-nests: dsm-plugin testing ## compile NESTS (10000) random loop nests with t
 
 # Programs of shared memory that are frozen at their turns, on machines whose cables lose and double frames.
 .PHONY: soak-shared
-soak-shared: dist ## two programs of shared memory on two machines take TURNS (1000) of 5 ms where 1 % of frames are lost and doubled; each picture is that of one process (minutes)
+soak-shared: dist ## two programs of shared memory on two machines take TURNS (1000) of 5 ms where 1 % of frames are lost and doubled; each picture is that of one process; then all programs in every mode and environment (minutes)
 	TUTTI_TURNS=$(or $(TURNS),1000) $(CARGO) test -p tutti-tests --test machines -- --nocapture --ignored share_memory_through_freezes_soak
+	$(CARGO) test -p tutti-tests --test machines -- --nocapture --ignored share_memory_in_every_environment_soak
 
 # Calls of a service on machines of the lab, while server, clients and daemons are killed; TUTTI_TEST_SEED=... repeats the seeds.
 .PHONY: soak-calls

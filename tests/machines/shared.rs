@@ -167,8 +167,8 @@ fn machines_share_memory_whose_copies_are_all_updated_in_every_mode() {
 }
 
 #[test]
-#[ignore = "minutes: every mode in every environment"]
-fn machines_share_memory_in_every_environment() {
+#[ignore = "minutes: make soak-shared"]
+fn machines_share_memory_in_every_environment_soak() {
     let Some(machines) = Machines::up_by("shared-ways", &bad_cables(4), &["--lost-after", "20"]) else {
         return;
     };
@@ -282,6 +282,30 @@ fn machines_share_memory_until_the_cable_is_cut_in_the_middle_of_a_miss() {
             !found.windows(6).any(|word| word == b"misses")
         });
     }
+}
+
+/// A machine without power is as a cable that is cut: its job ends with a line that names it, the others are as
+/// before, and a further job runs on them.
+#[test]
+fn machines_share_memory_until_one_has_no_power() {
+    let options = ["--lost-after", "6", "--keep-for", "10"];
+    let Some(machines) = Machines::up("shared-power", 3, &options) else { return };
+    let program = machines.compile_by("tutticc", &["--dsm=twin"], "tests/dsm/programs/misses.c");
+    let (said, outside) = machines.file("said");
+    let script = format!("exec tutti run -N 3 -n 3 --bind-to none \"$0\" 3 >{}", said.display());
+    let mut command = machines.command(0, "sh");
+    command.args(["-c", &script]).arg(&program);
+    let has_begun = || std::fs::read_to_string(&outside).is_ok_and(|text| text.contains("misses: begun"));
+    let ran = std::thread::scope(|scope| {
+        let job = scope.spawn(|| run(&mut command, LIMIT));
+        await_that("pages are missed", has_begun);
+        machines.lab.node(2).kill();
+        job.join().expect("the job ends by itself")
+    });
+    assert!(!ran.status.success() && ran.stderr.contains("node2"), "a line names what was lost: {ran}");
+    let queue = machines.compile_by("tutticc", &["--dsm=twin"], "examples/shared/queue.c");
+    let digests = [(1, 1), (2, 1)].map(|count| digest(&machines, &queue, count, &["100", "%"], &[]));
+    assert_eq!(digests[0], digests[1]);
 }
 
 #[test]

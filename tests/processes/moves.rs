@@ -179,6 +179,16 @@ fn moves_are_refused_beside_threads_and_the_checker() {
     assert_eq!(alone.expect_success().stdout, "moves are right\n");
 }
 
+/// Windows, invocations and OpenSHMEM that begin behind moves know the ranks that are there then.
+#[test]
+fn moves_are_known_to_what_begins_behind_them() {
+    let scratch = Scratch::new("moves-then");
+    let then = compile_by("oshcc", &["-ltutti"], "tests/processes/programs/moves_then.c", scratch.path());
+    for (job, nodes) in [((3, 1, 8), "1"), ((3, 3, 9), "3"), ((4, 2, 12), "2")] {
+        expect_right(&then, job, &["7", nodes]);
+    }
+}
+
 /// Invocations and OpenSHMEM are in the way as long as they run; a program without MPI is told so.
 #[test]
 fn moves_are_refused_beside_invocations_and_openshmem() {
