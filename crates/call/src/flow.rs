@@ -97,7 +97,7 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{ANSWER_BYTES, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX};
+    use crate::wire::{ANSWER_BYTES, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, TEXT_BYTES};
     use tutti_shm::queue::Queue;
 
     /// Whatever was not told yet, the longest call finds credit when nothing is in the queue.
@@ -115,6 +115,26 @@ mod tests {
                     caller.handle_returned(told);
                 }
             }
+        }
+    }
+
+    /// A caller that takes no answers leaves a target with those of so few calls: longer results wait there.
+    #[test]
+    fn flow_bounds_the_answers_that_a_caller_does_not_take() {
+        let least = Queue::lines_of(ANSWER_BYTES + TEXT_BYTES);
+        for (ranks, calls) in [(1, 64), (4, 64), (16, 16), (1000, 16)] {
+            let (mut caller, mut target) = (Flow::new(ranks), Flow::new(ranks));
+            let mut sent = 0;
+            while caller.try_send(1, least) {
+                sent += 1;
+                if let Some(told) = target.handle_call(1) {
+                    caller.handle_returned(told);
+                }
+                assert!(sent <= calls, "{ranks} ranks");
+            }
+            assert_eq!(sent, calls, "{ranks} ranks");
+            caller.handle_answer(least);
+            assert!(caller.try_send(1, least), "an answer makes room for a call");
         }
     }
 
