@@ -284,8 +284,8 @@ fn machines_share_memory_until_the_cable_is_cut_in_the_middle_of_a_miss() {
     }
 }
 
-/// A machine without power is as a cable that is cut: its job ends with a line that names it, the others are as
-/// before, and a further job runs on them.
+/// A machine without power is as a cable that is cut: its job ends with a line that names it, the others are
+/// as before, and a further job runs on them.
 #[test]
 fn machines_share_memory_until_one_has_no_power() {
     let options = ["--lost-after", "6", "--keep-for", "10"];
