@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 # Debug information lies beside it in target/dist-debug, by build id; debuggers look for it here.
 DEBUG_PREFIX ?= /usr/lib/debug
 
-ON_THE_PATH := --package tutti-libtutti --package tutti-libmpifort --package tutti-libmpich --package tutti-libtutti-ompt --package tutti-native --package tutti-dse
+ON_THE_PATH := --package tutti-libtutti --package tutti-libmpifort --package tutti-libmpich --package tutti-libmpichfort --package tutti-libtutti-ompt --package tutti-native --package tutti-dse
 COMMANDS := --package tutti-cli --package tutti-top --package tutti-sight --package tutti-slurm --package tutti-daemon --package tutti-starter --package tutti-pmix --package tutti-table
 
 .PHONY: dist build install uninstall install-debug uninstall-debug testing

@@ -14,7 +14,7 @@ fn main() {
     let table = Table::load(&facts).unwrap_or_else(|e| panic!("{e}"));
     let fortran = Fortran::load(&facts).unwrap_or_else(|e| panic!("{e}"));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let bindings = exports::generate(&table, &fortran).unwrap_or_else(|e| panic!("{e}"));
+    let bindings = exports::generate(&table, &fortran, exports::Face::Ours).unwrap_or_else(|e| panic!("{e}"));
     for (name, text) in [("abi_constants.rs", rust_abi::generate(&table)), ("bindings.rs", bindings)] {
         let file = out.join(name);
         std::fs::write(&file, text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));

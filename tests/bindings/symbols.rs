@@ -113,6 +113,52 @@ fn symbols_of_conversions_are_in_the_library_of_fortran() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+/// Names of a function of MPICH's Fortran library, as `mpich_fortran.txt` writes them.
+fn names_of_mpich(line: &str) -> Vec<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (name, forms) = match words[..] {
+        ["=", name] => return vec![name.to_owned()],
+        [name, ref forms @ ..] => (name, forms),
+        [] => return Vec::new(),
+    };
+    let (mpi, name) = name.strip_prefix("x_").map_or(("mpi", name), |name| ("mpix", name));
+    let mut names = Vec::new();
+    if forms.first() != Some(&"-") {
+        for plain in [format!("{mpi}_{name}"), format!("p{mpi}_{name}")] {
+            names.extend([format!("{plain}_"), format!("{plain}__"), plain.to_uppercase(), plain]);
+        }
+    }
+    for form in forms.iter().filter(|form| **form != "-") {
+        let end = match form.strip_suffix("_c") {
+            Some(form) => format!("{name}_c_{form}_"),
+            None => format!("{name}_{form}_"),
+        };
+        names.extend([format!("{mpi}_{end}"), format!("p{mpi}r_{end}")]);
+    }
+    names
+}
+
+#[test]
+fn mpich_fortran_library_exports_every_name_of_the_real_one() {
+    let facts = std::fs::read_to_string(root().join("tests/bindings/mpich_fortran.txt")).expect("a list");
+    let lines = facts.lines().filter(|line| !line.starts_with('#'));
+    let wanted: BTreeSet<String> = lines.flat_map(names_of_mpich).collect();
+    assert!(wanted.len() > 5300, "{}", wanted.len());
+    let of = |name: &str| symbols(&format!("tutti/mpich/{name}")).into_iter().map(|(name, _)| name);
+    // A program has both; some variables are in the second one.
+    for (fortran, c) in [("libmpifort.so.12", "libmpi.so.12"), ("libmpichfort.so.12", "libmpich.so.12")] {
+        let defined: BTreeSet<String> = of(fortran).chain(of(c)).collect();
+        let missing: Vec<_> = wanted.difference(&defined).collect();
+        assert!(missing.is_empty(), "{fortran}: {missing:?}");
+        let dynamic =
+            output(Command::new("readelf").arg("-dW").arg(library(&format!("tutti/mpich/{fortran}"))));
+        for part in [format!("soname: [{fortran}]"), format!("(NEEDED)             Shared library: [{c}]")] {
+            assert!(dynamic.contains(&part), "{fortran}: {dynamic}");
+        }
+        assert!(!dynamic.contains("gfortran"), "{dynamic}");
+    }
+}
+
 #[test]
 fn symbols_soname_and_nodelete_are_set() {
     let dynamic = |name| output(Command::new("readelf").arg("-dW").arg(library(name)));

@@ -1,9 +1,10 @@
 //! Binaries of MPICH on our library: as their own compiler wrapper made them, without a setting.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tutti_tests::{LIMIT, Ran, Scratch, program, root};
+use tutti_testkit::{Need, skip};
+use tutti_tests::{LIMIT, Ran, Scratch, program, root, run as run_within};
 
 use crate::harness::run;
 use crate::mpich::{compiled, compiled_by, compiled_from, expect_ranks, rounds};
@@ -56,6 +57,42 @@ fn mpich_library_of_ours_serves_those_of_fortran_and_cxx() {
     let Some(file) = compiled_from(&scratch, "languages") else { return };
     let ran = mpiexec(&["-n", "1"], &file, &[]);
     assert_eq!((ran.code(), &*ran.stdout, &*ran.stderr), (0, "languages: all right\n", ""), "{ran}");
+}
+
+/// A program in Fortran as one of MPICH's compilers would make it; `None` without a compiler.
+fn compiled_fortran(scratch: &Scratch, name: &str) -> Option<PathBuf> {
+    let sources = root().join("tests/foreign/fortran");
+    let compile = |words: &[&str], file: &Path| {
+        let mut command = Command::new("gfortran");
+        run_within(command.args(words).arg(file).current_dir(scratch.path()), LIMIT)
+    };
+    if Command::new("gfortran").arg("--version").output().is_err() {
+        skip(Need::Fortran, "no gfortran");
+        return None;
+    }
+    compile(&["-fsyntax-only"], &sources.join("mpich_modules.f90")).expect_success();
+    let libraries = format!("-L{}", root().join("target/dist/lib/tutti/mpich").display());
+    let (file, words) = (
+        scratch.path().join(name.split('.').next().expect("a name")),
+        ["-w", "-fallow-argument-mismatch", "-Wl,--no-as-needed,--allow-shlib-undefined", &libraries],
+    );
+    let out = file.to_str().expect("UTF-8");
+    let linked = ["-l:libmpifort.so.12", "-l:libmpi.so.12", "-o", out];
+    compile(&[&words[..], &linked[..]].concat(), &sources.join(name)).expect_success();
+    Some(file)
+}
+
+#[test]
+fn mpich_program_in_fortran_without_its_library_runs_on_ours() {
+    let scratch = Scratch::new("stand-in-fortran");
+    for name in ["mpich_f77.f", "mpich_f08.f90"] {
+        let Some(file) = compiled_fortran(&scratch, name) else { return };
+        let right = format!("{}: all right\n", file.file_name().expect("a name").to_string_lossy());
+        for (ranks, nodes) in [("1", "1"), ("2", "1"), ("4", "2")] {
+            let ran = mpiexec(&["-n", ranks, "--virtual-nodes", nodes], &file, &[]);
+            assert_eq!((ran.code(), &*ran.stdout, &*ran.stderr), (0, &*right, ""), "{ranks}: {ran}");
+        }
+    }
 }
 
 /// The number of the caller, not what it became on its way.
@@ -234,11 +271,9 @@ fn mpich_binary_that_looks_into_its_own_folders_first_runs_on_our_library() {
 fn mpich_library_exports_every_name_of_the_real_one() {
     let Some(mpich) = tutti_tests::peers::mpich() else { return };
     let names = |file: &Path| {
-        let listed = tutti_tests::run(
-            Command::new("nm").args(["-D", "--defined-only", "--format=posix"]).arg(file),
-            LIMIT,
-        )
-        .expect_success();
+        let listed =
+            run_within(Command::new("nm").args(["-D", "--defined-only", "--format=posix"]).arg(file), LIMIT)
+                .expect_success();
         let names = listed.stdout.lines().filter_map(|line| Some(line.split([' ', '@']).next()?.to_owned()));
         names
             .filter(|name| ["MPI", "PMPI", "QMPI"].iter().any(|start| name.starts_with(start)))

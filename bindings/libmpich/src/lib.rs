@@ -29,6 +29,7 @@ mod handle;
 mod lengths;
 mod removed;
 mod roles;
+mod sections;
 mod status;
 mod throwing;
 mod variables;

@@ -1,68 +1,8 @@
-//! Arrays of handles, logicals and indices, and how long some of them are.
+//! Arrays of logicals and indices, and how long some of them are.
 
 use crate::abi::*;
 use crate::c;
-use crate::handle::{self, Handle};
 use core::ffi::c_int;
-
-/// As many need no memory of their own.
-const FEW: usize = 32;
-
-/// Handles of C beside those of Fortran.
-pub(crate) struct Handles<T> {
-    place: *mut c_int,
-    count: usize,
-    few: [usize; FEW],
-    many: Vec<usize>,
-    class: core::marker::PhantomData<T>,
-}
-
-impl<T: Handle> Handles<T> {
-    /// `count` handles at `place`; their values count if `reads`.
-    #[inline]
-    pub(crate) unsafe fn new(place: *mut c_int, count: i64, reads: bool) -> Self {
-        let count = usize::try_from(count).unwrap_or(0);
-        let mut handles = Handles {
-            place,
-            count,
-            few: [usize::MAX; FEW],
-            many: Vec::new(),
-            class: core::marker::PhantomData,
-        };
-        if count > FEW {
-            handles.many = vec![usize::MAX; count];
-        }
-        if reads {
-            let into = handles.slice();
-            for (at, number) in into.iter_mut().enumerate().take(count) {
-                // SAFETY: the caller's array has so many elements.
-                *number = handle::handle::<T>(unsafe { *place.add(at) }).number();
-            }
-        }
-        handles
-    }
-
-    #[inline]
-    fn slice(&mut self) -> &mut [usize] {
-        if self.count > FEW { &mut self.many } else { &mut self.few }
-    }
-
-    /// Where C finds them.
-    #[inline]
-    pub(crate) fn address(&mut self) -> *mut T {
-        self.slice().as_mut_ptr().cast()
-    }
-
-    /// Gives those that C has written.
-    #[inline]
-    pub(crate) unsafe fn put(mut self) {
-        let (place, count) = (self.place, self.count);
-        for (at, number) in self.slice().iter().enumerate().take(count) {
-            // SAFETY: the caller's array has so many elements.
-            unsafe { handle::put(place.add(at), T::of(*number)) };
-        }
-    }
-}
 
 /// Logicals as integers of C.
 pub(crate) struct Logicals {

@@ -4,10 +4,10 @@
 use crate::abi::*;
 use crate::arguments;
 use crate::callbacks::{self, Datarep, Grequest, Key};
-use crate::handle::{self, Handle, handle};
+use crate::handle::{self, Handle, handle, key_of_c};
 use crate::section::optional;
 use crate::text::{Text, put_blank_padded, trimmed};
-use crate::{c, predefined, put_logical, sentinels};
+use crate::{beside, c, predefined, put_logical, sentinels};
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::AtomicUsize;
@@ -120,15 +120,15 @@ functions! {
 
     Attr_put { comm, keyval, attribute_val: value } => {
         let value = *value.cast::<c_int>() as MPI_Aint;
-        in_language(INTEGER, || call!(MPI_Attr_put PMPI_Attr_put(handle(*comm), *keyval, value as *mut c_void)))
+        in_language(INTEGER, || call!(MPI_Attr_put PMPI_Attr_put(handle(*comm), key_of_c(*keyval), value as *mut c_void)))
     }
 
     Attr_get { comm, keyval, attribute_val: value, flag } => {
         let mut found = Found::default();
         let code = in_language(INTEGER, || {
-            call!(MPI_Attr_get PMPI_Attr_get(handle(*comm), *keyval, found.place(), &mut found.flag))
+            call!(MPI_Attr_get PMPI_Attr_get(handle(*comm), key_of_c(*keyval), found.place(), &mut found.flag))
         });
-        if let Some(found) = found.value(*keyval) {
+        if let Some(found) = found.value(key_of_c(*keyval)) {
             *value.cast::<c_int>() = found as c_int;
         }
         put_logical(flag, found.flag);
@@ -137,25 +137,25 @@ functions! {
 
     Comm_set_attr { comm, comm_keyval: keyval, attribute_val: value } => {
         let value = *value.cast::<*mut c_void>();
-        in_language(ADDRESS, || call!(MPI_Comm_set_attr PMPI_Comm_set_attr(handle(*comm), *keyval, value)))
+        in_language(ADDRESS, || call!(MPI_Comm_set_attr PMPI_Comm_set_attr(handle(*comm), key_of_c(*keyval), value)))
     }
 
     Type_set_attr { datatype, type_keyval: keyval, attribute_val: value } => {
         let value = *value.cast::<*mut c_void>();
-        in_language(ADDRESS, || call!(MPI_Type_set_attr PMPI_Type_set_attr(handle(*datatype), *keyval, value)))
+        in_language(ADDRESS, || call!(MPI_Type_set_attr PMPI_Type_set_attr(handle(*datatype), key_of_c(*keyval), value)))
     }
 
     Win_set_attr { win, win_keyval: keyval, attribute_val: value } => {
         let value = *value.cast::<*mut c_void>();
-        in_language(ADDRESS, || call!(MPI_Win_set_attr PMPI_Win_set_attr(handle(*win), *keyval, value)))
+        in_language(ADDRESS, || call!(MPI_Win_set_attr PMPI_Win_set_attr(handle(*win), key_of_c(*keyval), value)))
     }
 
     Comm_get_attr { comm, comm_keyval: keyval, attribute_val: value, flag } => {
         let mut found = Found::default();
         let code = in_language(ADDRESS, || {
-            call!(MPI_Comm_get_attr PMPI_Comm_get_attr(handle(*comm), *keyval, found.place(), &mut found.flag))
+            call!(MPI_Comm_get_attr PMPI_Comm_get_attr(handle(*comm), key_of_c(*keyval), found.place(), &mut found.flag))
         });
-        found.put(*keyval, value, flag);
+        found.put(key_of_c(*keyval), value, flag);
         code
     }
 
@@ -163,18 +163,18 @@ functions! {
         let mut found = Found::default();
         let code = in_language(ADDRESS, || {
             let place = found.place();
-            call!(MPI_Type_get_attr PMPI_Type_get_attr(handle(*datatype), *keyval, place, &mut found.flag))
+            call!(MPI_Type_get_attr PMPI_Type_get_attr(handle(*datatype), key_of_c(*keyval), place, &mut found.flag))
         });
-        found.put(*keyval, value, flag);
+        found.put(key_of_c(*keyval), value, flag);
         code
     }
 
     Win_get_attr { win, win_keyval: keyval, attribute_val: value, flag } => {
         let mut found = Found::default();
         let code = in_language(ADDRESS, || {
-            call!(MPI_Win_get_attr PMPI_Win_get_attr(handle(*win), *keyval, found.place(), &mut found.flag))
+            call!(MPI_Win_get_attr PMPI_Win_get_attr(handle(*win), key_of_c(*keyval), found.place(), &mut found.flag))
         });
-        found.put(*keyval, value, flag);
+        found.put(key_of_c(*keyval), value, flag);
         code
     }
 
@@ -379,7 +379,7 @@ const INTEGER: c_int = 2;
 unsafe fn in_language(language: c_int, body: impl FnOnce() -> c_int) -> c_int {
     static SET: AtomicUsize = AtomicUsize::new(usize::MAX);
     let set = |language| {
-        if let Some(function) = optional(&SET, c"tutti_attribute_language") {
+        if let Some(function) = optional(&SET, beside::ATTRIBUTE_LANGUAGE) {
             // SAFETY: the C library's own function.
             unsafe {
                 core::mem::transmute::<usize, unsafe extern "C" fn(c_int)>(function)(language);

@@ -1,7 +1,6 @@
 //! Functions that return a value instead of an error code, and those that C has not at all.
 
 use crate::abi::*;
-use crate::section::Descriptor;
 use crate::{c, put_code};
 use core::ffi::{c_int, c_void};
 
@@ -42,13 +41,6 @@ exported! {
 
     /// Does nothing: that it might is what keeps the compiler from moving a buffer's use (19.1.8).
     mpi_f_sync_reg_(_buffer: *mut c_void) {}
-    tutti_f_sync_reg(_buffer: *const Descriptor) {}
-
-    /// Bytes of a variable's element.
-    tutti_f_sizeof(variable: *const Descriptor, size: *mut c_int, ierror: *mut c_int) {
-        *size = (*variable).element_bytes as c_int;
-        put_code(ierror, MPI_SUCCESS);
-    }
 
     mpi_status_f2f08_(from: *const MPI_Status, to: *mut MPI_Status, ierror: *mut c_int) {
         *to = *from;

@@ -83,3 +83,78 @@ pub(crate) unsafe fn put<T: Handle>(place: *mut c_int, handle: T) {
         unsafe { *place = integer(handle) }
     }
 }
+
+/// The key that C has for one of Fortran.
+#[inline(always)]
+pub(crate) fn key_of_c(key: c_int) -> c_int {
+    key
+}
+
+/// The number or address that C takes for the copy callback that copies.
+pub(crate) fn duplicate_of_c() -> usize {
+    MPI_COMM_DUP_FN
+}
+
+/// Whether it is another name of MPI_CONVERSION_FN_NULL.
+pub(crate) fn is_another_no_conversion(_function: usize) -> bool {
+    false
+}
+
+/// As many need no memory of their own.
+const FEW: usize = 32;
+
+/// Handles of C beside those of Fortran.
+pub(crate) struct Handles<T> {
+    place: *mut c_int,
+    count: usize,
+    few: [usize; FEW],
+    many: Vec<usize>,
+    class: core::marker::PhantomData<T>,
+}
+
+impl<T: Handle> Handles<T> {
+    /// `count` handles at `place`; their values count if `reads`.
+    #[inline]
+    pub(crate) unsafe fn new(place: *mut c_int, count: i64, reads: bool) -> Self {
+        let count = usize::try_from(count).unwrap_or(0);
+        let mut handles = Handles {
+            place,
+            count,
+            few: [usize::MAX; FEW],
+            many: Vec::new(),
+            class: core::marker::PhantomData,
+        };
+        if count > FEW {
+            handles.many = vec![usize::MAX; count];
+        }
+        if reads {
+            let into = handles.slice();
+            for (at, number) in into.iter_mut().enumerate().take(count) {
+                // SAFETY: the caller's array has so many elements.
+                *number = handle::<T>(unsafe { *place.add(at) }).number();
+            }
+        }
+        handles
+    }
+
+    #[inline]
+    fn slice(&mut self) -> &mut [usize] {
+        if self.count > FEW { &mut self.many } else { &mut self.few }
+    }
+
+    /// Where C finds them.
+    #[inline]
+    pub(crate) fn address(&mut self) -> *mut T {
+        self.slice().as_mut_ptr().cast()
+    }
+
+    /// Gives those that C has written.
+    #[inline]
+    pub(crate) unsafe fn put(mut self) {
+        let (place, count) = (self.place, self.count);
+        for (at, number) in self.slice().iter().enumerate().take(count) {
+            // SAFETY: the caller's array has so many elements.
+            unsafe { put(place.add(at), T::of(*number)) };
+        }
+    }
+}

@@ -15,6 +15,7 @@ mod array;
 mod by_hand;
 mod callbacks;
 mod conversions;
+mod descriptors;
 mod functions;
 mod handle;
 #[path = "../../shared/lengths.rs"]
@@ -26,14 +27,26 @@ mod sentinels;
 mod text;
 
 use abi::*;
-use array::{Handles, Logicals, dimensions, put_indices};
+use array::{Logicals, dimensions, put_indices};
 use core::ffi::{c_char, c_int, c_void};
-use handle::handle;
+use handle::{Handles, handle};
 use lengths::{neighbours, receives, sends};
 use section::Descriptor;
 use text::{Text, TextPlace};
 
 include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
+
+/// Functions of our C library beyond those of C.
+mod beside {
+    use core::ffi::CStr;
+
+    pub(crate) const ATTRIBUTE_LANGUAGE: &CStr = c"tutti_attribute_language";
+    pub(crate) const SECTION_TYPE_OF: &CStr = c"tutti_section_type_of";
+    pub(crate) const SECTION_REFUSED: &CStr = c"tutti_section_refused";
+    pub(crate) const SECTIONS_STAGE: &CStr = c"tutti_sections_stage";
+    pub(crate) const SECTIONS_ATTACH: &CStr = c"tutti_sections_attach";
+    pub(crate) const SECTION_OF_PARTITIONS: &CStr = c"tutti_section_of_partitions";
+}
 
 /// Gives the error code, which a caller of `mpi_f08` may have left out.
 #[inline(always)]

@@ -1,6 +1,7 @@
 //! Predefined callbacks: procedures with code, which C knows as numbers.
 
 use crate::abi::*;
+use crate::handle::{duplicate_of_c, is_another_no_conversion};
 use core::ffi::{c_int, c_void};
 
 macro_rules! copy_functions {
@@ -115,7 +116,7 @@ pub(crate) fn copy_number(function: usize) -> Option<usize> {
     if nulls.contains(&function) {
         Some(MPI_COMM_NULL_COPY_FN)
     } else {
-        duplicates.contains(&function).then_some(MPI_COMM_DUP_FN)
+        duplicates.contains(&function).then(duplicate_of_c)
     }
 }
 
@@ -134,4 +135,5 @@ pub(crate) fn is_null_delete(function: usize) -> bool {
 pub(crate) fn is_no_conversion(function: usize) -> bool {
     function == mpi_conversion_fn_null_ as *const () as usize
         || function == mpi_conversion_fn_null_c_ as *const () as usize
+        || is_another_no_conversion(function)
 }

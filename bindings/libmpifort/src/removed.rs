@@ -1,8 +1,8 @@
 //! Functions removed in MPI-3.0, which programs in Fortran 77 still call: displacements are INTEGER.
 
 use crate::abi::*;
-use crate::handle::{Handle, absent, handle, put};
-use crate::{Handles, c, put_code, sentinels};
+use crate::handle::{Handle, Handles, absent, handle, put};
+use crate::{c, put_code, sentinels};
 use core::ffi::{c_int, c_void};
 
 /// A displacement or extent as an INTEGER, or the error of one that is too large.

@@ -5,7 +5,8 @@
 //! our C library for an operation that ends later ([`later`]).
 
 use crate::abi::*;
-use crate::{c, sentinels};
+use crate::handle::Handle;
+use crate::{beside, c, sentinels};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,21 +17,21 @@ pub struct Descriptor {
     pub(crate) address: *mut c_void,
     /// Bytes of an element.
     pub(crate) element_bytes: usize,
-    version: c_int,
-    rank: i8,
-    differing: [u8; 3],
-    dimensions: [Dimension; 0],
+    pub(crate) version: c_int,
+    pub(crate) rank: i8,
+    pub(crate) differing: [u8; 3],
+    pub(crate) dimensions: [Dimension; 0],
 }
 
 /// `CFI_dim_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Dimension {
-    lower_bound: isize,
+    pub(crate) lower_bound: isize,
     /// Elements; -1 for the last dimension of an array of assumed size.
-    extent: isize,
+    pub(crate) extent: isize,
     /// Bytes from one to the next.
-    stride: isize,
+    pub(crate) stride: isize,
 }
 
 const _: () = assert!(core::mem::offset_of!(Descriptor, dimensions) == 24 && size_of::<Dimension>() == 24);
@@ -113,23 +114,23 @@ enum Object {
 
 impl Caller {
     pub(crate) fn on_comm(function: &'static CStr, comm: MPI_Comm) -> Caller {
-        Caller { function: function.as_ptr(), kind: Object::Comm, object: comm.0 }
+        Caller { function: function.as_ptr(), kind: Object::Comm, object: comm.number() }
     }
 
     pub(crate) fn on_win(function: &'static CStr, win: MPI_Win) -> Caller {
-        Caller { function: function.as_ptr(), kind: Object::Win, object: win.0 }
+        Caller { function: function.as_ptr(), kind: Object::Win, object: win.number() }
     }
 
     pub(crate) fn on_file(function: &'static CStr, file: MPI_File) -> Caller {
-        Caller { function: function.as_ptr(), kind: Object::File, object: file.0 }
+        Caller { function: function.as_ptr(), kind: Object::File, object: file.number() }
     }
 
     pub(crate) fn on_session(function: &'static CStr, session: MPI_Session) -> Caller {
-        Caller { function: function.as_ptr(), kind: Object::Session, object: session.0 }
+        Caller { function: function.as_ptr(), kind: Object::Session, object: session.number() }
     }
 
     pub(crate) fn on_nothing(function: &'static CStr) -> Caller {
-        Caller { function: function.as_ptr(), kind: Object::Comm, object: MPI_COMM_NULL.0 }
+        Caller { function: function.as_ptr(), kind: Object::Comm, object: MPI_COMM_NULL.number() }
     }
 }
 
@@ -165,7 +166,7 @@ unsafe fn map_section(
         *mut MPI_Datatype,
     ) -> c_int;
     static MAKE: AtomicUsize = AtomicUsize::new(usize::MAX);
-    let Some(function) = optional(&MAKE, c"tutti_section_type_of") else {
+    let Some(function) = optional(&MAKE, beside::SECTION_TYPE_OF) else {
         return Err(refuse(caller, c"the buffer"));
     };
     let mut made = MPI_DATATYPE_NULL;
@@ -301,7 +302,7 @@ pub(crate) fn refuse(caller: Caller, argument: &CStr) -> c_int {
     static REFUSE: AtomicUsize = AtomicUsize::new(usize::MAX);
     // SAFETY: the C library's own function; the names are texts, the handles those of the caller.
     unsafe {
-        if let Some(function) = optional(&REFUSE, c"tutti_section_refused") {
+        if let Some(function) = optional(&REFUSE, beside::SECTION_REFUSED) {
             return core::mem::transmute::<usize, Refuse>(function)(caller, argument.as_ptr());
         }
         let name = CStr::from_ptr(caller.function).to_string_lossy();
@@ -310,13 +311,15 @@ pub(crate) fn refuse(caller: Caller, argument: &CStr) -> c_int {
             "tutti: {name}: {argument} is an array section that is not contiguous; give it a contiguous array"
         );
         match caller.kind {
-            Object::Comm if caller.object == MPI_COMM_NULL.0 => {
+            Object::Comm if caller.object == MPI_COMM_NULL.number() => {
                 c::PMPI_Comm_call_errhandler(MPI_COMM_SELF, MPI_ERR_BUFFER)
             }
-            Object::Comm => c::PMPI_Comm_call_errhandler(MPI_Comm(caller.object), MPI_ERR_BUFFER),
-            Object::Win => c::PMPI_Win_call_errhandler(MPI_Win(caller.object), MPI_ERR_BUFFER),
-            Object::File => c::PMPI_File_call_errhandler(MPI_File(caller.object), MPI_ERR_BUFFER),
-            Object::Session => c::PMPI_Session_call_errhandler(MPI_Session(caller.object), MPI_ERR_BUFFER),
+            Object::Comm => c::PMPI_Comm_call_errhandler(MPI_Comm::of(caller.object), MPI_ERR_BUFFER),
+            Object::Win => c::PMPI_Win_call_errhandler(MPI_Win::of(caller.object), MPI_ERR_BUFFER),
+            Object::File => c::PMPI_File_call_errhandler(MPI_File::of(caller.object), MPI_ERR_BUFFER),
+            Object::Session => {
+                c::PMPI_Session_call_errhandler(MPI_Session::of(caller.object), MPI_ERR_BUFFER)
+            }
         };
     }
     MPI_ERR_BUFFER
@@ -340,7 +343,7 @@ impl Later {
     unsafe fn attach_copies(self, caller: Caller, code: c_int, request: MPI_Request) -> c_int {
         type Attach = unsafe extern "C-unwind" fn(Caller, *mut c_void, *const MPI_Request) -> c_int;
         static ATTACH: AtomicUsize = AtomicUsize::new(usize::MAX);
-        let function = optional(&ATTACH, c"tutti_sections_attach").expect("the library that made the copies");
+        let function = optional(&ATTACH, beside::SECTIONS_ATTACH).expect("the library that made the copies");
         // SAFETY: the C library's own function.
         unsafe {
             let attach = core::mem::transmute::<usize, Attach>(function);
@@ -381,7 +384,7 @@ unsafe fn copies<const N: usize>(
         *mut *mut c_void,
     ) -> *mut c_void;
     static MAKE: AtomicUsize = AtomicUsize::new(usize::MAX);
-    let Some(function) = optional(&MAKE, c"tutti_sections_stage") else {
+    let Some(function) = optional(&MAKE, beside::SECTIONS_STAGE) else {
         return Err(refuse(caller, c"the buffer"));
     };
     // SAFETY: the compiler hands over descriptors; the C library's own function gets arrays of one length.
@@ -421,7 +424,7 @@ pub(crate) unsafe fn partitions(
         if code != MPI_SUCCESS || (*descriptor).is_contiguous() {
             return code;
         }
-        match optional(&ATTACH, c"tutti_section_of_partitions") {
+        match optional(&ATTACH, beside::SECTION_OF_PARTITIONS) {
             Some(function) => {
                 let attach = core::mem::transmute::<usize, Attach>(function);
                 attach(caller, descriptor, MPI_Count::from(partitions) * count, datatype, request)

@@ -9,11 +9,15 @@ use crate::exports::ENTRY;
 use std::fmt::Write;
 
 /// Names that a face looks up beside the table, and the standard's interfaces do not have.
-pub const BESIDE: [&str; 5] = [
+pub const BESIDE: [&str; 9] = [
     "tutti_attribute_language",
     "tutti_begin_as_mpich",
     "tutti_callback_state",
     "tutti_panic",
+    "tutti_section_of_partitions",
+    "tutti_section_refused",
+    "tutti_section_type_of",
+    "tutti_sections_attach",
     "tutti_unsupported",
 ];
 
@@ -53,8 +57,40 @@ pub fn generate(table: &Table) -> String {
 
 /// C text of a library that has this symbol and `others` alone, to link a face with.
 pub fn stub(table: &Table, others: &[&str]) -> String {
-    let mut out = format!("void *const {}[{}] = {{ 0 }};\n", symbol(table), table.functions.len());
-    for name in others {
+    let out = format!("void *const {}[{}] = {{ 0 }};\n", symbol(table), table.functions.len());
+    out + &traps(others.iter().copied())
+}
+
+/// C text of a library that has the names of MPICH's C interface which its Fortran library needs, to link
+/// that with.
+pub fn stub_of_mpich(table: &Table) -> String {
+    const VARIABLES: &str = "int MPIR_F08_MPI_BOTTOM, MPIR_F08_MPI_IN_PLACE;\n\
+        int MPIR_F08_MPI_STATUS_IGNORE_OBJ[5], MPIR_F08_MPI_STATUSES_IGNORE_OBJ[5];\n\
+        int *MPI_UNWEIGHTED, *MPI_WEIGHTS_EMPTY;\n";
+    let functions = table.functions.iter().map(|function| function.prototype.name.as_str());
+    let extensions = EXTENSIONS_OF_FORTRAN.map(|name| format!("MPIX_{name}"));
+    let names = functions.chain(extensions.iter().map(String::as_str));
+    let both: Vec<String> = names.flat_map(|name| [name.to_owned(), format!("P{name}")]).collect();
+    VARIABLES.to_owned() + &traps(both.iter().map(String::as_str).chain(["MPIR_Dup_fn"]))
+}
+
+/// Functions of MPICH beyond the standard that its Fortran library calls, without `MPIX_`.
+pub const EXTENSIONS_OF_FORTRAN: [&str; 9] = [
+    "Comm_agree",
+    "Comm_failure_ack",
+    "Comm_failure_get_acked",
+    "Comm_revoke",
+    "Comm_shrink",
+    "GPU_query_support",
+    "Query_cuda_support",
+    "Query_hip_support",
+    "Query_ze_support",
+];
+
+/// Functions that must not be called.
+fn traps<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut out = String::new();
+    for name in names {
         writeln!(out, "void {name}(void) {{ __builtin_trap(); }}").expect("a String takes everything");
     }
     out

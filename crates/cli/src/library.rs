@@ -2,10 +2,11 @@
 //! program goes first into LD_LIBRARY_PATH, so a program built by another MPI's `mpicc_abi` runs under us as
 //! it is. It does not when the library is in a folder that the loader searches anyway.
 //!
-//! Before it goes the folder with our `libmpi.so.12` and `libmpich.so.12`, for programs that were compiled
-//! for MPICH or a relative: it is on no other path, so that a real MPICH is never hidden from anybody else. A
-//! program that looks into folders of its own first gets it preloaded, and Python's mpi4py is told by its own
-//! variable. With `--own-mpi` a program runs on its own library, started by PMI.
+//! Before it goes the folder with our `libmpi.so.12` and `libmpich.so.12`, and the same of Fortran, for
+//! programs that were compiled for MPICH or a relative: it is on no other path, so that a real MPICH is
+//! never hidden from anybody else. Behind it goes one with a `libmpicxx.so.12` where there is none. A
+//! program that looks into folders of its own first gets it preloaded, and Python's mpi4py is told by its
+//! own variable. With `--own-mpi` a program runs on its own library, started by PMI.
 //!
 //! A program of Open MPI always runs on its own library. Its variables name the files of libpmix that its
 //! PMIx server may load: the one that came with that Open MPI, else the machine's.
@@ -26,6 +27,11 @@ const OF_MPI4PY: [&str; 2] = ["MPI4PY_LIBMPI", "MPI4PY_MPIABI"];
 const SEARCHED_ANYWAY: [&str; 5] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib"];
 /// Our files under the names of MPICH's library.
 const AS_MPICH: [&str; 2] = ["libmpi.so.12", "libmpich.so.12"];
+
+/// MPICH's library of C++: ours has no classes, so any other one goes before it.
+const OF_CXX: &str = "libmpicxx.so.12";
+/// The loader's list of the machine's libraries.
+const CACHE: &str = "/etc/ld.so.cache";
 
 /// By this a job gets the server of PMIx: files of libpmix, with colons between them.
 pub const OF_PMIX: &str = "TUTTI_LIBPMIX";
@@ -66,7 +72,8 @@ pub fn with_own(
     let mpich = Some(lib.join("tutti/mpich")).filter(|mpich| choice == Choice::Ours && mpich.is_dir());
     let searched = SEARCHED_ANYWAY.iter().any(|known| lib == Path::new(known));
     let own = (!searched && lib.join("libmpi_abi.so.1").exists()).then(|| lib.clone());
-    let folders = [&mpich, &own].into_iter().flatten().map(|folder| folder.as_os_str());
+    let cxx = mpich.as_ref().filter(|_| !is_found(OF_CXX, program, variables)).map(|mpich| mpich.join("cxx"));
+    let folders = [&mpich, &cxx, &own].into_iter().flatten().map(|folder| folder.as_os_str());
     let ours = folders.fold(OsString::new(), |path, folder| joined(&path, folder));
     if !ours.is_empty() {
         all.push((VARIABLE.into(), behind_given(variables, VARIABLE, &ours)));
@@ -168,6 +175,14 @@ fn searched(program: &Path, variables: &[(OsString, OsString)]) -> Vec<PathBuf> 
     let path = behind_given(variables, VARIABLE, OsStr::new(""));
     let path = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
     own.chain(path).collect()
+}
+
+/// Whether the loader finds a library without us.
+fn is_found(library: &str, program: &Path, variables: &[(OsString, OsString)]) -> bool {
+    let mut folders = searched(program, variables).into_iter().chain(SEARCHED_ANYWAY.map(PathBuf::from));
+    let is_name = |text: &[u8]| text == library.as_bytes();
+    folders.any(|folder| folder.join(library).exists())
+        || std::fs::read(CACHE).is_ok_and(|cache| cache.split(|byte| *byte == 0).any(is_name))
 }
 
 fn joined(first: &OsStr, second: &OsStr) -> OsString {

@@ -7,6 +7,16 @@
 //! | `mpi_x_f08_` | the same of `mpi_f08`, where the error code may be a null pointer |
 //! | `tutti_f_x` | of `mpi_f08` where buffers are array descriptors |
 //!
+//! MPICH's Fortran library has the first two and others of its own ([`Face::Mpich`]):
+//!
+//! | name | arguments |
+//! |---|---|
+//! | `mpi_x`, `mpi_x__`, `MPI_X` | as of `mpi_x_`, for compilers that write names in another way |
+//! | `mpi_x_f08ts_` | of `mpi_f08` where buffers are gfortran's array descriptors, and strings have lengths |
+//! | `mpi_x_f08_large_`, `mpi_x_f08ts_large_` | the large-count form in MPICH 4.0 |
+//! | `mpi_x_c_f08_`, `mpi_x_c_f08ts_` | the same in later ones |
+//! | `pmpir_x_f08_` and so on | the twins of the profiling interface |
+//!
 //! The text is included by a module that has the types of the binary interface and what is named here.
 
 use super::sources::operator_names;
@@ -15,12 +25,33 @@ use crate::Table;
 use crate::ctype::rust_base;
 use std::fmt::Write;
 
+/// A library of Fortran bindings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Face {
+    /// `libmpifort_abi.so.1`.
+    Ours,
+    /// `libmpifort.so.12`.
+    Mpich,
+}
+
+/// How buffers and strings of a function arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Both by address, with the lengths of strings at the end.
+    Plain,
+    /// Both as the descriptors that Fortran has for C.
+    Bound,
+    /// Buffers as gfortran's own descriptors, strings by address.
+    Module,
+}
+
 /// The text.
 ///
 /// # Errors
 /// An argument that nothing is known about.
-pub fn generate(table: &Table, fortran: &Fortran) -> Result<String, String> {
+pub fn generate(table: &Table, fortran: &Fortran, face: Face) -> Result<String, String> {
     let bindings = fortran.bindings(table)?;
+    let form = if face == Face::Ours { Form::Bound } else { Form::Module };
     let mut out = String::new();
     write_declarations(&mut out, table);
     write_arguments(&mut out, &bindings);
@@ -30,29 +61,110 @@ pub fn generate(table: &Table, fortran: &Fortran) -> Result<String, String> {
             continue;
         }
         for prefix in ["", "P"] {
-            let name = |form: &str| {
-                format!("{}mpi_{}_{form}", prefix.to_lowercase(), binding.short().to_lowercase())
-            };
             let body = format!("{prefix}MPI_{}", binding.short());
             if !binding.is_large || !binding.has_choice() {
-                write_body(&mut out, binding, prefix, &body, false);
+                write_body(&mut out, binding, prefix, &body, Form::Plain);
             }
             if !binding.is_large {
-                write_export(&mut out, binding, &name(""), &body, false);
+                write_export(&mut out, binding, &plain_name(binding, prefix), &body, Form::Plain);
             }
+            let symbol = module_name(binding, prefix, face);
             if binding.has_choice() {
                 let body = format!("{prefix}MPI_{}_sections", binding.short());
-                write_body(&mut out, binding, prefix, &body, true);
-                write_export(&mut out, binding, &descriptor_name(binding, prefix), &body, true);
+                write_body(&mut out, binding, prefix, &body, form);
+                write_export(&mut out, binding, &symbol, &body, form);
             } else {
-                write_export(&mut out, binding, &name("f08_"), &body, false);
+                write_export(&mut out, binding, &symbol, &body, Form::Plain);
             }
         }
     }
+    match face {
+        Face::Ours => write_operators(&mut out, table),
+        Face::Mpich => write_other_names(&mut out, &bindings),
+    }
+    Ok(out)
+}
+
+fn plain_name(binding: &Binding<'_>, prefix: &str) -> String {
+    format!("{}mpi_{}_", prefix.to_lowercase(), binding.short().to_lowercase())
+}
+
+/// The linker name of a function of `mpi_f08`.
+fn module_name(binding: &Binding<'_>, prefix: &str, face: Face) -> String {
+    let short = binding.short().to_lowercase();
+    match (face, binding.has_choice()) {
+        (Face::Ours, true) => descriptor_name(binding, prefix),
+        (Face::Ours, false) => format!("{}mpi_{short}_f08_", prefix.to_lowercase()),
+        (Face::Mpich, has_choice) => {
+            let start = if prefix.is_empty() { "mpi" } else { "pmpir" };
+            format!("{start}_{short}_{}", if has_choice { "f08ts_" } else { "f08_" })
+        }
+    }
+}
+
+/// Names of MPICH that lead to another one.
+fn write_other_names(out: &mut String, bindings: &[Binding<'_>]) {
+    out.push_str("other_names! {\n");
+    for binding in bindings {
+        for prefix in ["", "P"] {
+            let plain = plain_name(binding, prefix);
+            if !binding.is_large {
+                put(out, format_args!("{plain}: {} {plain}_ ", &plain[..plain.len() - 1]));
+                put(out, format_args!("{};\n", plain[..plain.len() - 1].to_uppercase()));
+            }
+            if binding.is_function() || binding.short() == "Pcontrol" {
+                if prefix == "P" {
+                    put(out, format_args!("{plain}: pmpir{}f08_;\n", &plain["pmpi".len()..]));
+                }
+            } else if binding.is_large {
+                let name = module_name(binding, prefix, Face::Mpich);
+                put(out, format_args!("{name}: {}large_;\n", name.replacen("_c_f08", "_f08", 1)));
+            }
+        }
+    }
+    for name in BY_HAND {
+        for prefix in ["", "p"] {
+            let plain = format!("{prefix}mpi_{name}");
+            put(out, format_args!("{plain}_: {plain} {plain}__ {};\n", plain.to_uppercase()));
+            if prefix == "p" && name.ends_with("_fn") {
+                put(out, format_args!("mpi_{name}_: pmpi_{name}_;\n"));
+            }
+        }
+    }
+    out.push_str("}\n");
+}
+
+/// Functions that are in none of the tables: removed ones, and predefined callbacks.
+const BY_HAND: [&str; 22] = [
+    "address",
+    "type_extent",
+    "type_lb",
+    "type_ub",
+    "type_hvector",
+    "type_hindexed",
+    "type_struct",
+    "errhandler_create",
+    "errhandler_get",
+    "errhandler_set",
+    "comm_null_copy_fn",
+    "comm_dup_fn",
+    "comm_null_delete_fn",
+    "type_null_copy_fn",
+    "type_dup_fn",
+    "type_null_delete_fn",
+    "win_null_copy_fn",
+    "win_dup_fn",
+    "win_null_delete_fn",
+    "null_copy_fn",
+    "dup_fn",
+    "null_delete_fn",
+];
+
+fn write_operators(out: &mut String, table: &Table) {
     for (equal, differ) in operator_names(table) {
         for (name, operator) in [(equal, "=="), (differ, "!=")] {
             put(
-                &mut out,
+                out,
                 format_args!(
                     "// SAFETY: no other library may define the name.\n#[unsafe(no_mangle)]\n\
                  pub unsafe extern \"C-unwind\" fn {name}(a: *const c_int, b: *const c_int) -> c_int {{\n    \
@@ -61,7 +173,6 @@ pub fn generate(table: &Table, fortran: &Fortran) -> Result<String, String> {
             );
         }
     }
-    Ok(out)
 }
 
 /// The beginning of a comment on unsafe code.
@@ -98,7 +209,7 @@ fn write_declarations(out: &mut String, table: &Table) {
 }
 
 /// The type in which an argument arrives.
-fn raw_type(argument: &Argument, sections: bool) -> String {
+fn raw_type(argument: &Argument, form: Form) -> String {
     match &argument.kind {
         Kind::Value => format!("*const {}", rust_base(&argument.param.base)),
         Kind::Place if argument.param.base == "char" => "*mut u8".into(),
@@ -122,7 +233,8 @@ fn raw_type(argument: &Argument, sections: bool) -> String {
         | Kind::Indices(_)
         | Kind::Weights => "*mut c_int".into(),
         Kind::Status => "*mut MPI_Status".into(),
-        Kind::Text(_) | Kind::TextPlace(_) | Kind::Choice(_) if sections => "*const Descriptor".into(),
+        Kind::Choice(_) if form != Form::Plain => "*const Descriptor".into(),
+        Kind::Text(_) | Kind::TextPlace(_) if form == Form::Bound => "*const Descriptor".into(),
         Kind::Text(_) | Kind::TextPlace(_) => "*mut u8".into(),
         Kind::Choice(_) | Kind::Base => "*mut c_void".into(),
         Kind::Procedure => "usize".into(),
@@ -130,11 +242,11 @@ fn raw_type(argument: &Argument, sections: bool) -> String {
 }
 
 /// Names and types of the raw arguments.
-fn raw(binding: &Binding<'_>, sections: bool) -> Vec<(String, String)> {
+fn raw(binding: &Binding<'_>, form: Form) -> Vec<(String, String)> {
     let mut list: Vec<(String, String)> =
-        binding.arguments.iter().map(|a| (a.param.rust_name(), raw_type(a, sections))).collect();
+        binding.arguments.iter().map(|a| (a.param.rust_name(), raw_type(a, form))).collect();
     list.push(("ierror".into(), "*mut c_int".into()));
-    if !sections {
+    if form != Form::Bound {
         let texts = binding.arguments.iter().filter(|a| {
             matches!(a.kind, Kind::Text(_) | Kind::TextPlace(_))
                 || a.kind == Kind::Place && a.param.base == "char"
@@ -151,7 +263,7 @@ fn write_arguments(out: &mut String, bindings: &[Binding<'_>]) {
     );
     for binding in bindings.iter().filter(|binding| binding.is_by_hand) {
         let field = |(name, class): (String, String)| format!("pub(crate) {name}: {class}");
-        let fields: Vec<String> = raw(binding, false).into_iter().map(field).collect();
+        let fields: Vec<String> = raw(binding, Form::Plain).into_iter().map(field).collect();
         put(
             out,
             format_args!(
@@ -164,21 +276,22 @@ fn write_arguments(out: &mut String, bindings: &[Binding<'_>]) {
     out.push_str("}\n");
 }
 
-fn write_export(out: &mut String, binding: &Binding<'_>, symbol: &str, body: &str, sections: bool) {
-    let raw = raw(binding, sections);
-    let params: Vec<String> = raw
-        .iter()
-        .map(|(name, class)| {
-            format!(
-                "{}{name}: {class}",
-                if name == "buffer_addr" && !symbol.ends_with("f08_") { "_" } else { "" }
-            )
-        })
-        .collect();
+fn write_export(out: &mut String, binding: &Binding<'_>, symbol: &str, body: &str, form: Form) {
+    let raw = raw(binding, form);
     // `mpif.h` and `mpi` have a buffer of any type in this place, in which no address may be written.
     let is_left_out = |name: &str| name == "buffer_addr" && !symbol.ends_with("f08_");
-    let names = raw.iter().map(|(name, _)| if is_left_out(name) { "core::ptr::null_mut()" } else { name });
-    let names: Vec<&str> = names.collect();
+    let is_section = |class: &str| form == Form::Module && class == "*const Descriptor";
+    let param = |(name, class): &(String, String)| {
+        let class = if is_section(class) { "*const gfortran::Array" } else { class };
+        format!("{}{name}: {class}", if is_left_out(name) { "_" } else { "" })
+    };
+    let argument = |(name, class): &(String, String)| match () {
+        () if is_left_out(name) => "core::ptr::null_mut()".to_owned(),
+        () if is_section(class) => format!("gfortran::Section::of({name}).descriptor()"),
+        () => name.clone(),
+    };
+    let params: Vec<String> = raw.iter().map(param).collect();
+    let arguments: Vec<String> = raw.iter().map(argument).collect();
     put(
         out,
         format_args!(
@@ -187,18 +300,18 @@ fn write_export(out: &mut String, binding: &Binding<'_>, symbol: &str, body: &st
          // SAFETY: the arguments are those of the caller, who keeps the standard's rules for them.\n    \
          unsafe {{ body_{body}({}) }}\n}}\n\n",
             params.join(", "),
-            names.join(", "),
+            arguments.join(", "),
         ),
     );
 }
 
 /// A body: all arguments become those of C, C is called, results become those of Fortran.
-fn write_body(out: &mut String, binding: &Binding<'_>, prefix: &str, name: &str, sections: bool) {
+fn write_body(out: &mut String, binding: &Binding<'_>, prefix: &str, name: &str, form: Form) {
     let params: Vec<String> =
-        raw(binding, sections).iter().map(|(name, class)| format!("{name}: {class}")).collect();
+        raw(binding, form).iter().map(|(name, class)| format!("{name}: {class}")).collect();
     let mut text = Body::default();
     if binding.is_by_hand {
-        let names: Vec<String> = raw(binding, sections).into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> = raw(binding, form).into_iter().map(|(name, _)| name).collect();
         let (profiling, short) = (prefix == "P", binding.short());
         put(
             &mut text.call,
@@ -206,7 +319,7 @@ fn write_body(out: &mut String, binding: &Binding<'_>, prefix: &str, name: &str,
         );
     } else {
         let arguments: Vec<String> =
-            binding.arguments.iter().map(|a| text.argument(binding, a, sections)).collect();
+            binding.arguments.iter().map(|a| text.argument(binding, a, form)).collect();
         text.stage_for_later(binding);
         put(&mut text.call, format_args!("c::{prefix}MPI_{}({})", binding.short(), arguments.join(", ")));
     }
@@ -237,7 +350,7 @@ struct Body {
 
 impl Body {
     /// Writes what an argument needs, and gives the expression that C gets.
-    fn argument(&mut self, binding: &Binding<'_>, argument: &Argument, sections: bool) -> String {
+    fn argument(&mut self, binding: &Binding<'_>, argument: &Argument, form: Form) -> String {
         let name = argument.param.rust_name();
         let (base, reads) = (&argument.param.base, argument.is_read);
         match &argument.kind {
@@ -292,12 +405,12 @@ impl Body {
             Kind::Status => put(&mut self.first, format_args!("let {name} = sentinels::status({name});\n")),
             Kind::Weights => put(&mut self.first, format_args!("let {name} = sentinels::weights({name});\n")),
             Kind::Text(strip) => {
-                let given = text_place(&name, &argument.param.name, sections);
+                let given = text_place(&name, &argument.param.name, form);
                 put(&mut self.first, format_args!("let {name} = Text::new({given}, {strip});\n"));
                 return format!("{name}.address()");
             }
             Kind::TextPlace(room) => {
-                let given = text_place(&name, &argument.param.name, sections);
+                let given = text_place(&name, &argument.param.name, form);
                 put(
                     &mut self.first,
                     format_args!("let mut {name} = TextPlace::new({given}, {room} as usize);\n"),
@@ -307,14 +420,14 @@ impl Body {
                 put(&mut self.after, format_args!("{name}.put(code, {resultlen});\n"));
                 return format!("{name}.address()");
             }
-            Kind::Choice(Section::Address) if sections => {
+            Kind::Choice(Section::Address) if form != Form::Plain => {
                 put(&mut self.first, format_args!("let {name} = (*{name}).address;\n"));
                 if binding.short() != "Get_address" {
                     put(&mut self.first, format_args!("let {name} = sentinels::buffer({name});\n"));
                 }
             }
             Kind::Choice(_) if binding.short() == "Get_address" => {}
-            Kind::Choice(_) if !sections => {
+            Kind::Choice(_) if form == Form::Plain => {
                 put(&mut self.first, format_args!("let {name} = sentinels::buffer({name});\n"));
             }
             Kind::Choice(section) => self.section(binding, argument, *section),
@@ -413,8 +526,8 @@ fn caller(binding: &Binding<'_>) -> String {
 }
 
 /// Address and length of a string.
-fn text_place(name: &str, plain: &str, sections: bool) -> String {
-    if sections {
+fn text_place(name: &str, plain: &str, form: Form) -> String {
+    if form == Form::Bound {
         format!("(*{name}).address.cast(), (*{name}).element_bytes")
     } else {
         format!("{name}, length_{plain}")

@@ -3,8 +3,10 @@
 //!
 //! [`values`] writes the tables of numbers, [`exports`] the functions, each of which turns its arguments into
 //! ours, calls ours through the table of entries ([`crate::entries`]), and turns results back.
+//! [`fortran_values`] is for the Fortran library over it.
 
 pub mod exports;
+pub mod fortran_values;
 pub mod values;
 
 use crate::ctype::Param;

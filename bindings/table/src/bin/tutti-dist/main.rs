@@ -22,15 +22,27 @@ use tutti_table::{Table, filter, header, native_manual, page_manual};
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Files that cargo builds for a message's path: the name there, and the place in the tree.
-const ON_THE_PATH: [(&str, &str); 6] = [
+const ON_THE_PATH: [(&str, &str); 7] = [
     ("libtutti.so", "lib/libtutti.so.1"),
     ("libmpifort_abi.so", "lib/libmpifort_abi.so.1"),
     // In a folder that the launcher alone puts in front: on the machine's path it would hide a real MPICH.
     ("libmpich.so", "lib/tutti/mpich/libmpich.so.12"),
+    ("libmpichfort.so", "lib/tutti/mpich/libmpichfort.so.12"),
     ("libtutti_ompt.so", "lib/libtutti_ompt.so"),
     ("tutti-trace-rank", "libexec/tutti/tutti-trace-rank"),
     ("tutti-dse-kernel", "libexec/tutti/tutti-dse-kernel"),
 ];
+/// Libraries of MPICH that Debian has under longer names than all others: what cargo has built for it, and
+/// the names in it, its own first, that are others elsewhere.
+const UPSTREAM_OF_MPICH: [(&str, &[(&str, &str)]); 2] = [
+    ("libmpich.so", &[("libmpich.so.12", "libmpi.so.12")]),
+    ("libmpichfort.so", &[("libmpichfort.so.12", "libmpifort.so.12"), ("libmpich.so.12", "libmpi.so.12")]),
+];
+/// MPICH's library of C++ without what it has: its compiler wrapper names it in every program, of which most
+/// use the interface of C alone. In a folder of its own, for where there is no other one.
+const WITHOUT_CLASSES: &str = "/* MPI:: was removed in MPI-3.0. */\n";
+const CXX_ARGUMENTS: [&str; 7] =
+    ["-shared", "-fPIC", "-nostdlib", "-o", "libmpicxx.so.12", "mpicxx.c", "-Wl,-soname,libmpicxx.so.12"];
 /// The rest, with its mode. The starter cannot be read but by its owner: so the kernel lets no user trace one
 /// of its own from its first instruction on, and take root's descriptors from it.
 const COMMANDS: [(&str, &str, u32); 7] = [
@@ -202,9 +214,17 @@ fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) ->
     for (name, place) in ON_THE_PATH {
         programs.place(&mut tree, &on_the_path.join(name), place, 0o755)?;
     }
-    let mpich = programs.take_apart(&on_the_path.join("libmpich.so"))?.program;
-    let mpich = std::fs::read(mpich).map_err(|e| format!("libmpich.so: {e}"))?;
-    tree.file("lib/tutti/mpich/libmpi.so.12", &renamed(mpich, "libmpich.so.12", "libmpi.so.12")?, 0o755)?;
+    for (name, others) in UPSTREAM_OF_MPICH {
+        let library = programs.take_apart(&on_the_path.join(name))?.program;
+        let mut library = std::fs::read(library).map_err(|e| format!("{name}: {e}"))?;
+        for (from, to) in others {
+            library = renamed(library, from, to)?;
+        }
+        tree.file(&format!("lib/tutti/mpich/{}", others[0].1), &library, 0o755)?;
+    }
+    let cxx =
+        compile_in(&work, "mpicxx.c", WITHOUT_CLASSES, "libmpicxx.so.12", &CXX_ARGUMENTS.map(String::from))?;
+    tree.copy(&cxx, "lib/tutti/mpich/cxx/libmpicxx.so.12", 0o755)?;
     let filter = filter_library("mpi_abi", &filter::generate(&table), &work)?;
     tree.copy(&filter, "lib/libmpi_abi.so.1", 0o755)?;
     lay_out_shmem(source, &mut tree, &work)?;
