@@ -55,6 +55,11 @@ fn file_accesses_of_every_kind_move_the_right_data() {
 }
 
 #[test]
+fn file_accesses_on_nfs_lock_their_range_of_the_file() {
+    is_right("locked", &[(1, 1), (2, 1), (2, 2), (4, 2)]);
+}
+
+#[test]
 fn file_representations_are_the_standards_and_the_users() {
     is_right("datareps", &[(1, 1), (2, 1), (3, 1), (4, 2)]);
 }

@@ -164,3 +164,14 @@ fn mpiexec_sets_the_initial_error_handler() {
     assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
     assert!(ran.stderr.contains("mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return"), "{ran}");
 }
+
+#[test]
+fn users_of_the_library_in_two_threads_do_not_meet_inside() {
+    let scratch = Scratch::new("mpi-two-users");
+    let two_users = &compile("tests/mpi/programs/two_users.c", scratch.path());
+    for what in ["sessions", "world", "tool"] {
+        let ran = run(program("mpiexec").args(["-n", "2"]).arg(two_users).arg(what), LIMIT);
+        let ran = ran.expect_success();
+        assert_eq!(ran.stdout.matches("two users: ok\n").count(), 2, "{what}: {ran}");
+    }
+}

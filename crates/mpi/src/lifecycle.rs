@@ -3,10 +3,14 @@
 //! when the world model has ended and no session is open, or, if there never was a world model, when the
 //! process ends, for it may open another session until then. In a job on one node it comes back for a session
 //! that is opened later ([`tutti_runtime::rank`]).
+//!
+//! Each user of the library, the world model or a session, promises for its own calls alone how many threads
+//! make them. So the process lock is needed from MPI_THREAD_MULTIPLE on, for a second user beside one that has
+//! threads, and for a tool whose threads come beside those of the program.
 
 use core::ffi::c_int;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tutti_runtime::attach::AttachError;
@@ -26,6 +30,7 @@ use crate::comm::{CONTEXTS_PER_COMM, Comm, Comms, Group};
 use crate::datatype::Types;
 use crate::engine::Engine;
 use crate::error::{Error, Result, check};
+use crate::events;
 use crate::moving;
 use crate::phase::{self, AFTER, BEFORE, RUNNING};
 use crate::process::waiting;
@@ -39,6 +44,8 @@ use crate::wait_goal::{Goal, Outside};
 static WORLD: AtomicU8 = AtomicU8::new(BEFORE);
 /// Open sessions.
 static SESSIONS: AtomicUsize = AtomicUsize::new(0);
+/// A tool's threads may come beside those of the program.
+static HAS_TOOL_THREADS: AtomicBool = AtomicBool::new(false);
 /// Held while the library starts or ends.
 static CHANGE: Mutex<()> = Mutex::new(());
 
@@ -65,7 +72,7 @@ pub(crate) fn start_world(required: c_int) -> std::result::Result<(), StartError
     if world_phase() != BEFORE {
         return Err(StartError::Twice);
     }
-    start_or_raise(required).map_err(StartError::Attach)?;
+    start_or_join(required, false).map_err(StartError::Attach)?;
     WORLD.store(RUNNING, Ordering::Release);
     Ok(())
 }
@@ -91,7 +98,7 @@ pub(crate) fn open(session: Session) -> Result<MPI_Session> {
             .into()
     })?;
     let is_first = phase::phase() == BEFORE;
-    start_or_raise(session.thread_level).map_err(|error| Error::new(MPI_ERR_OTHER, error))?;
+    start_or_join(session.thread_level, true).map_err(|error| Error::new(MPI_ERR_OTHER, error))?;
     if is_first {
         // SAFETY: the function is static and takes no argument.
         unsafe { libc::atexit(leave_at_exit) };
@@ -111,17 +118,49 @@ pub(crate) fn closed() {
     }
 }
 
-fn start_or_raise(required: c_int) -> std::result::Result<(), AttachError> {
+/// One more user of the library: the first takes the place in the job.
+fn start_or_join(required: c_int, is_session: bool) -> std::result::Result<(), AttachError> {
     match phase::phase() {
-        BEFORE => return start(required),
+        BEFORE => return start(required, is_session),
         AFTER => {
             rank::start()?;
             process::come_back();
         }
         _ => {}
     }
+    // Another user's thread may be in a call at this moment.
+    if required != MPI_THREAD_SINGLE || LOCK.is_noted() {
+        LOCK.need();
+    }
     raise_thread_level(required);
     Ok(())
+}
+
+/// A tool calls with this level of threads from now on; gives the level that holds for it.
+pub(crate) fn join_tool(required: c_int) -> c_int {
+    if required <= MPI_THREAD_FUNNELED {
+        return required.max(MPI_THREAD_SINGLE);
+    }
+    if events::is_restricted() {
+        // A callback under the process lock changes nothing about it.
+        return if LOCK.is_needed() { MPI_THREAD_MULTIPLE } else { MPI_THREAD_FUNNELED };
+    }
+    let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
+    HAS_TOOL_THREADS.store(true, Ordering::Relaxed);
+    if phase::phase() != BEFORE {
+        LOCK.need();
+    }
+    MPI_THREAD_MULTIPLE
+}
+
+/// The first user of the library takes the lock as far as its threads need it.
+fn begin_locking(required: c_int, is_session: bool) {
+    if required == MPI_THREAD_MULTIPLE || HAS_TOOL_THREADS.load(Ordering::Relaxed) {
+        LOCK.need_while_held();
+    } else if required != MPI_THREAD_SINGLE || is_session {
+        // A second one may come at any time.
+        LOCK.watch_while_held();
+    }
 }
 
 fn leave() {
@@ -141,7 +180,7 @@ extern "C" fn leave_at_exit() {
 ///
 /// # Errors
 /// When there is a ticket but the place cannot be had.
-pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
+fn start(required: c_int, is_session: bool) -> std::result::Result<(), AttachError> {
     rank::start()?;
     bad_memory::set_arguments("MPI_", argument_names::write);
     let mut rank = rank::enter().expect("the rank has just started");
@@ -154,9 +193,7 @@ pub(crate) fn start(required: c_int) -> std::result::Result<(), AttachError> {
         rank.give_up();
         return Err(error);
     }
-    if required == MPI_THREAD_MULTIPLE {
-        LOCK.need_while_held();
-    }
+    begin_locking(required, is_session);
     let spawned = job.spawned().cloned();
     let world_context = spawned.as_ref().map_or(0, |spawned| spawned.context);
     if world_context != SUCCESSOR || spawned.is_none() {
@@ -212,9 +249,11 @@ fn app_number() -> Option<c_int> {
 
 /// The process is there already, and somebody asks for more threads.
 pub(crate) fn raise_thread_level(required: c_int) {
-    if required == MPI_THREAD_MULTIPLE {
-        // The caller is the only thread that uses the library until it returns.
-        LOCK.need();
+    match required {
+        MPI_THREAD_SINGLE => {}
+        MPI_THREAD_MULTIPLE => LOCK.need(),
+        // The caller is the only thread that uses the library, unless it is watched already.
+        _ => LOCK.watch(),
     }
     if let Some(mut guard) = process::enter() {
         guard.env.thread_level = guard.env.thread_level.max(required);

@@ -65,7 +65,8 @@ static PROCESS: Cell = Cell(UnsafeCell::new(None));
 struct Cell(UnsafeCell<Option<Process>>);
 
 // SAFETY: the content is reached only through a Guard, which holds the process lock; where the lock is not
-// needed the user has promised that one thread at a time calls MPI (thread levels below MPI_THREAD_MULTIPLE).
+// needed the user has promised that one thread at a time calls MPI (one user of the library, with a thread
+// level below MPI_THREAD_MULTIPLE).
 unsafe impl Sync for Cell {}
 
 /// The right to use the process's state.
@@ -202,8 +203,7 @@ pub fn handler_before_fork() -> Option<MPI_Errhandler> {
 /// The state at the moment of a fork, in the child, for questions that it can answer alone; none: this is no
 /// such child, or another thread was changing it.
 pub fn state_before_fork() -> Option<&'static Process> {
-    let was_changing = LOCK.is_needed() && LOCK.word().load(Ordering::Relaxed) != 0;
-    if phase() != FORKED || was_changing {
+    if phase() != FORKED || LOCK.may_be_held() {
         return None;
     }
     // SAFETY: the copy belongs to this process, in which nothing changes it any more.

@@ -71,6 +71,13 @@ impl Environment {
         }
     }
 
+    /// Whether several threads may be in calls at once: one user of the library has MPI_THREAD_MULTIPLE, or
+    /// another has threads beside a session.
+    pub fn has_threads(&self) -> bool {
+        self.thread_level == MPI_THREAD_MULTIPLE
+            || self.thread_level != MPI_THREAD_SINGLE && !self.sessions.is_empty()
+    }
+
     /// A session by handle.
     ///
     /// # Errors

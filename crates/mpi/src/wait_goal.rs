@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::abi::{MPI_Request, MPI_THREAD_MULTIPLE};
+use crate::abi::MPI_Request;
 use crate::collective::schedule::Schedule;
 use crate::engine::steps;
 use crate::process::Process;
@@ -134,7 +134,7 @@ pub(crate) fn describe_background(process: &Process, report: &mut SleepReport) {
         }
         description.put_alternative(|description| description.put_step(schedule));
     }
-    let multiple = process.env.thread_level >= MPI_THREAD_MULTIPLE;
+    let multiple = process.env.has_threads();
     // Where any thread may call, the last call need not be the one that waits.
     let call = if multiple { c"" } else { process.env.call };
     let engine = &process.engine;

@@ -1,14 +1,40 @@
 //! The process lock: one for the whole library, taken only when several threads may come: those of the
 //! program, or the service thread.
+//!
+//! ```text
+//! alone      one thread calls; nothing is taken
+//! watched    the threads of the program come one at a time, as far as is known: each notes that it is inside
+//! needed     several may come at once: the lock is taken
+//! ```
+//!
+//! It is only ever raised. From *watched* any thread may raise it at any time: it waits until the thread that
+//! is inside without the lock comes out, or waits and looks about. The note of that thread is a plain store,
+//! so the one that raises has the kernel order the memory of all threads (`membarrier`). Where the kernel does
+//! not, the lock is needed from the start.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering, compiler_fence};
 use std::time::{Duration, Instant};
+
+const ALONE: u8 = 0;
+const WATCHED: u8 = 1;
+const NEEDED: u8 = 2;
+
+/// A thread may be about to go in without the lock.
+const ENTERING: u8 = 1;
+/// A thread is inside without the lock.
+const INSIDE: u8 = 2;
+
+/// Pause of a thread that waits for another one without a word to sleep on.
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// A futex lock: 0 free, 1 held, 2 held and somebody sleeps.
 #[derive(Debug)]
 pub struct Lock {
     word: AtomicU32,
-    needed: AtomicBool,
+    /// ALONE, WATCHED, NEEDED.
+    mode: AtomicU8,
+    /// 0, ENTERING, INSIDE. Writers: threads that find the lock watched.
+    visitor: AtomicU8,
     /// Whether `owner` is kept: a handler of faults asks ([`Lock::is_held_by_caller`]).
     names_owner: AtomicBool,
     /// The thread that holds the lock, by [`thread_mark`]; 0: none does. Writer: the thread that holds it.
@@ -20,29 +46,88 @@ impl Lock {
     pub const fn new() -> Self {
         Lock {
             word: AtomicU32::new(0),
-            needed: AtomicBool::new(false),
+            mode: AtomicU8::new(ALONE),
+            visitor: AtomicU8::new(0),
             names_owner: AtomicBool::new(false),
             owner: AtomicUsize::new(0),
         }
     }
 
-    /// From now on several threads may come. Called before the second one can.
+    /// From now on several threads of the program may come, one at a time. The caller is the only thread that
+    /// uses the library.
+    pub fn watch(&self) {
+        if self.mode.load(Ordering::Relaxed) == ALONE {
+            self.mode.store(if orders_memory() { WATCHED } else { NEEDED }, Ordering::Relaxed);
+        }
+    }
+
+    /// The same, by a caller that has acquired the lock and will release it.
+    pub fn watch_while_held(&self) {
+        if self.mode.load(Ordering::Relaxed) != ALONE {
+            return;
+        }
+        if !orders_memory() {
+            return self.need_while_held();
+        }
+        self.visitor.store(INSIDE, Ordering::Relaxed);
+        self.mode.store(WATCHED, Ordering::Relaxed);
+    }
+
+    /// From now on several threads may come at once. The caller does not hold the lock; others may, unless it
+    /// is not even watched: then the caller is the only thread.
     pub fn need(&self) {
-        self.needed.store(true, Ordering::Relaxed);
+        match self.mode.load(Ordering::Relaxed) {
+            ALONE => self.mode.store(NEEDED, Ordering::Relaxed),
+            WATCHED => self.await_visitor(),
+            _ => {}
+        }
     }
 
     /// The same, by a caller that has acquired the lock and will release it.
     pub fn need_while_held(&self) {
-        if !self.is_needed() {
-            self.word.store(1, Ordering::Relaxed);
-            self.need();
+        // Else another thread is raising it, and waits for this one.
+        if !self.is_needed() && self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        {
+            self.mode.store(NEEDED, Ordering::SeqCst);
+            self.visitor.store(0, Ordering::Release);
         }
     }
 
-    /// Whether several threads may come.
+    /// Raises a watched lock: those that come meanwhile wait for the lock, which the caller has until whoever
+    /// is inside without it is out.
+    #[cold]
+    fn await_visitor(&self) {
+        if self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.acquire_slowly();
+        }
+        if !self.is_needed() {
+            self.mode.store(NEEDED, Ordering::SeqCst);
+            order_memory();
+            while self.visitor.load(Ordering::Acquire) != 0 {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        if self.word.swap(0, Ordering::Release) == 2 {
+            self.wake();
+        }
+    }
+
+    /// Whether several threads may come at once.
     #[inline(always)]
     pub fn is_needed(&self) -> bool {
-        self.needed.load(Ordering::Relaxed)
+        self.mode.load(Ordering::Relaxed) == NEEDED
+    }
+
+    /// Whether a thread gives something back when it leaves.
+    #[inline(always)]
+    pub fn is_noted(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) != ALONE
+    }
+
+    /// Whether a thread may be inside, as far as is known.
+    pub fn may_be_held(&self) -> bool {
+        let visitor = self.visitor.load(Ordering::Relaxed);
+        self.is_needed() && self.word.load(Ordering::Relaxed) != 0 || visitor != 0
     }
 
     /// 0 while nobody holds it.
@@ -65,7 +150,7 @@ impl Lock {
     /// Takes the lock.
     #[inline(always)]
     pub fn acquire(&self) {
-        if !self.is_needed() {
+        if self.mode.load(Ordering::Relaxed) == ALONE || self.visits() {
             return;
         }
         if self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -74,6 +159,20 @@ impl Lock {
         if self.names_owner.load(Ordering::Relaxed) {
             self.owner.store(thread_mark(), Ordering::Relaxed);
         }
+    }
+
+    /// Goes in without the lock if it is watched; whether it is.
+    #[inline(always)]
+    fn visits(&self) -> bool {
+        if self.mode.load(Ordering::Relaxed) != WATCHED {
+            return false;
+        }
+        self.visitor.store(ENTERING, Ordering::Relaxed);
+        // The processor's order is that of `order_memory`.
+        compiler_fence(Ordering::SeqCst);
+        let is_watched = self.mode.load(Ordering::Acquire) == WATCHED;
+        self.visitor.store(if is_watched { INSIDE } else { 0 }, Ordering::Release);
+        is_watched
     }
 
     /// Takes the lock if it is needed and free within `patience`; whether it is held by the caller now. For a
@@ -90,7 +189,7 @@ impl Lock {
             if Instant::now() >= end {
                 break;
             }
-            std::thread::sleep(Duration::from_micros(50));
+            std::thread::sleep(PAUSE);
         }
         false
     }
@@ -98,8 +197,12 @@ impl Lock {
     /// Gives it back.
     #[inline(always)]
     pub fn release(&self) {
-        if !self.is_needed() {
+        if self.mode.load(Ordering::Relaxed) == ALONE {
             return;
+        }
+        // Who has the lock finds no visitor inside: it was raised behind the last one.
+        if self.visitor.load(Ordering::Relaxed) == INSIDE {
+            return self.visitor.store(0, Ordering::Release);
         }
         if self.names_owner.load(Ordering::Relaxed) {
             self.owner.store(0, Ordering::Relaxed);
@@ -148,6 +251,21 @@ impl Default for Lock {
     }
 }
 
+/// Whether the kernel will order the memory of the threads of this process.
+fn orders_memory() -> bool {
+    // SAFETY: plain numbers.
+    unsafe {
+        libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0_u32, 0_u32)
+            == 0
+    }
+}
+
+/// Every thread of this process has passed a full barrier when this returns.
+fn order_memory() {
+    // SAFETY: plain numbers; the process has registered.
+    unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0_u32, 0_u32) };
+}
+
 /// A number that no other thread of the process has meanwhile.
 fn thread_mark() -> usize {
     thread_local!(static MARK: u8 = const { 0 });
@@ -156,7 +274,9 @@ fn thread_mark() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Lock};
+    use std::cell::UnsafeCell;
+
+    use super::{AtomicBool, Duration, Lock, Ordering};
 
     #[test]
     fn lock_that_stays_held_is_not_waited_for_beyond_the_patience() {
@@ -168,6 +288,79 @@ mod tests {
         assert!(lock.acquire_within(patience));
         assert!(!lock.acquire_within(patience));
         lock.release();
+    }
+
+    #[test]
+    fn lock_that_is_raised_waits_for_the_thread_that_is_inside_without_it() {
+        let lock = Lock::new();
+        lock.watch();
+        lock.acquire();
+        let is_out = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let raised = scope.spawn(|| {
+                lock.need();
+                assert!(is_out.load(Ordering::Acquire), "the other thread is out");
+                lock.acquire();
+                lock.release();
+            });
+            while !lock.is_needed() && !raised.is_finished() {
+                std::thread::yield_now();
+            }
+            assert!(lock.may_be_held());
+            is_out.store(true, Ordering::Release);
+            lock.release();
+        });
+        assert!(!lock.may_be_held());
+    }
+
+    #[test]
+    fn lock_that_two_threads_raise_while_a_third_works_loses_no_step() {
+        for _ in 0..50 {
+            let (lock, steps) = (Lock::new(), Steps(UnsafeCell::new(0_u64)));
+            lock.watch();
+            let work = |raises: bool| {
+                if raises {
+                    lock.need();
+                }
+                for _ in 0..200 {
+                    lock.acquire();
+                    // SAFETY: under the lock, or alone inside.
+                    unsafe { *steps.get() += 1 };
+                    lock.release();
+                }
+            };
+            let work = &work;
+            std::thread::scope(|scope| {
+                for raises in [false, true, true] {
+                    scope.spawn(move || work(raises));
+                }
+            });
+            // SAFETY: the threads have ended.
+            assert_eq!(unsafe { *steps.get() }, 600);
+        }
+    }
+
+    #[test]
+    fn watched_lock_is_raised_by_who_holds_it() {
+        let lock = Lock::new();
+        lock.watch_while_held();
+        assert!(lock.may_be_held() && !lock.is_needed());
+        lock.need_while_held();
+        assert!(lock.may_be_held() && lock.is_needed());
+        lock.release();
+        assert!(!lock.may_be_held());
+    }
+
+    /// A number that threads change in turns.
+    struct Steps(UnsafeCell<u64>);
+
+    // SAFETY: the tests change it under the lock.
+    unsafe impl Sync for Steps {}
+
+    impl Steps {
+        fn get(&self) -> *mut u64 {
+            self.0.get()
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::abi::*;
+use crate::lifecycle;
 use crate::tool::{self, SETTING_CHARS, SETTINGS};
 use crate::tool_users::{self, Answer};
 use crate::variables::{self, Class};
@@ -51,9 +52,9 @@ pub(super) fn index_of<'a>(name: &CStr, mut names: impl Iterator<Item = &'a str>
 }
 
 /// Starts the interface: the level of threads.
-pub(super) fn start() -> Answer<c_int> {
+pub(super) fn start(required: c_int) -> Answer<c_int> {
     tool::initialize();
-    Ok(MPI_THREAD_MULTIPLE)
+    Ok(lifecycle::join_tool(required))
 }
 
 pub(super) fn count_settings() -> Answer<usize> {

@@ -39,7 +39,8 @@ impl StringTag {
     }
 
     fn meeting(self, members: &[u32], world: u32, channel: Channel) -> Meeting {
-        let tag = (self.hashes[0] & i32::MAX as u32) as i32;
+        // 0 is that of requests for ports.
+        let tag = (self.hashes[0] & i32::MAX as u32).max(1) as i32;
         Meeting::new(members.to_vec(), world, CONTEXTS_PER_COMM, channel, tag)
     }
 }

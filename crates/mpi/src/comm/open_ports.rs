@@ -10,11 +10,14 @@ use tutti_runtime::user_names::UserName;
 /// A name that this process has published: on this node, and on others.
 type Published = (UserName, Option<ClusterName>);
 
+/// Ports that are open, by their numbers.
+pub(super) type OpenPorts = Rc<RefCell<HashMap<i32, Rc<Port>>>>;
+
 /// The ports of this process.
 #[derive(Debug, Default)]
 pub struct Ports {
-    /// Ports that are open, by their numbers.
-    pub(super) open: RefCell<HashMap<i32, Rc<Port>>>,
+    /// Ports that are open, which their task has too.
+    pub(super) open: OpenPorts,
     /// Number of the last port.
     pub(super) last_port: Cell<i32>,
     /// Names that this process has published for other launches, by their services.
@@ -27,9 +30,9 @@ impl Ports {
         self.published.borrow_mut().clear();
     }
 
-    /// How many have been opened so far; the task of each goes on.
-    pub(super) fn opened(&self) -> usize {
-        self.last_port.get() as usize
+    /// Whether one was opened: the task of all goes on.
+    pub(super) fn are_served(&self) -> bool {
+        self.last_port.get() > 0
     }
 
     /// Whether a rank waits for its connection at one of them.

@@ -7,14 +7,14 @@
 //!
 //! | message | from, to | context | tag | content |
 //! |---|---|---|---|---|
-//! | request | connecting root, opener | `TaggedCreation` | number of the port | number of the connection |
+//! | request | connecting root, opener | `TaggedCreation` | 0 | numbers of the connection and of the port |
 //! | answer | opener, connecting root | `Creation` | of the connection | 1 accepted, 0 refused |
 //! | groups | both | `Creation` | of the connection | as of MPI_Intercomm_create |
 //! | groups of a join | both | `Introduction` | number of the lower rank | the same |
 //!
-//! A task receives the requests, as long as the opener is in MPI at all. It queues them while the port is
-//! open. Later it refuses them, so it runs until the process leaves the job: a port number is never used
-//! again.
+//! One task receives the requests for all ports of a process, as long as that is in MPI at all. It queues them
+//! while their port is open. Others it refuses, so it runs until the process leaves the job: a port number is
+//! never used again.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -26,7 +26,7 @@ use tutti_datatype::Buffer;
 use tutti_runtime::guests::Address;
 
 use super::agreement::Meeting;
-use super::open_ports::{Connection, Port, Ports};
+use super::open_ports::{Connection, OpenPorts, Port, Ports};
 use super::{CONTEXTS_PER_COMM, Channel, Comm, Group};
 use crate::abi::*;
 use crate::collective::schedule::Schedule;
@@ -45,6 +45,8 @@ const OPEN_MAX: usize = 4096;
 const SCHEME: &str = "tutti";
 /// Context of MPI_COMM_SELF.
 const CONTEXT: u32 = CONTEXTS_PER_COMM;
+/// Tag of requests: no other message of their context has it ([`super::from_groups`]).
+const REQUESTS: i32 = 0;
 
 impl Connection {
     /// Where both roots meet. Two ranks may connect to each other under the same number.
@@ -142,14 +144,21 @@ impl Ports {
         let number = self.last_port.get() + 1;
         self.last_port.set(number);
         let port = Rc::new(Port { is_open: Cell::new(true), waiting: RefCell::default() });
-        self.open.borrow_mut().insert(number, port.clone());
-        let mut schedule = Schedule::new(CONTEXT + Channel::TaggedCreation as u32, number);
-        schedule.task(Task::new(|turn| receive_requests(port, turn, number)));
+        self.open.borrow_mut().insert(number, port);
+        if number == 1 {
+            self.serve(call);
+        }
+        Ok(Name::new(call.engine().job.id(), number, address).text())
+    }
+
+    /// Starts the task of all ports.
+    fn serve(&self, call: &mut impl Progress) {
+        let open = self.open.clone();
+        let mut schedule = Schedule::new(CONTEXT + Channel::TaggedCreation as u32, REQUESTS);
+        schedule.task(Task::new(|turn| receive_requests(open, turn)));
         let request = call.launch(schedule);
-        let engine = call.engine_mut();
         // The user has no handle of it.
-        engine.requests.get_mut(request).when_done = WhenDone::Free;
-        Ok(Name::new(engine.job.id(), number, address).text())
+        call.engine_mut().requests.get_mut(request).when_done = WhenDone::Free;
     }
 
     /// Closes a port; whoever waits for an accept is refused.
@@ -193,9 +202,9 @@ impl Ports {
     /// # Errors
     /// MPI_ERR_PORT when this process cannot accept there.
     pub(super) fn accept(&self, call: &mut impl Progress, name: &[u8]) -> Result<Meeting> {
-        let (number, port) = self.own(call.engine(), name)?;
+        let (_, port) = self.own(call.engine(), name)?;
         let context = CONTEXT + Channel::TaggedCreation as u32;
-        let goal = Goal::Message { context, source: MPI_ANY_SOURCE, tag: number };
+        let goal = Goal::Message { context, source: MPI_ANY_SOURCE, tag: REQUESTS };
         let next = call.wait(None, goal, move |_| {
             let next = port.waiting.borrow_mut().pop_front();
             if next.is_none() && !port.is_open.get() { Some(None) } else { next.map(Some) }
@@ -242,8 +251,8 @@ pub(super) fn connect(call: &mut impl Progress, name: &[u8]) -> Result<Meeting> 
     })?;
     let is_behind = call.engine().precedes(opener, me);
     let connection = Connection { from: me, number: call.engine_mut().contexts.next_connection(), is_behind };
-    let request = Meeting::new(vec![me, opener], me, CONTEXT, Channel::TaggedCreation, port.number);
-    let words = [connection.number, u32::from(is_behind)];
+    let request = Meeting::new(vec![me, opener], me, CONTEXT, Channel::TaggedCreation, REQUESTS);
+    let words = [connection.number, u32::from(is_behind), port.number as u32];
     let send = request.send_numbers(call, opener, &words);
     let meeting = connection.meeting(me, opener);
     let answer = meeting.receive_numbers(call, opener);
@@ -285,17 +294,18 @@ pub(super) fn join(call: &mut impl Progress, socket: c_int) -> Result<Comm> {
     alone.bridge(call, 0, Rc::new(Group::new(vec![me])), |_| Ok(meeting))
 }
 
-/// The task of a port, which never ends.
-async fn receive_requests(port: Rc<Port>, turn: Rc<Turn>, number: i32) -> Done {
+/// The task of all ports, which never ends.
+async fn receive_requests(open: OpenPorts, turn: Rc<Turn>) -> Done {
     let context = CONTEXT + Channel::TaggedCreation as u32;
-    let mut words = Box::new([0_u32; 2]);
+    let mut words = Box::new([0_u32; 3]);
     let refusal = Box::new([0_u32; 1]);
     loop {
         let buffer = Buffer::contiguous(words.as_mut_ptr().cast(), size_of_val(&*words));
-        let posted = turn.receive(MPI_ANY_SOURCE, context, number, buffer);
+        let posted = turn.receive(MPI_ANY_SOURCE, context, REQUESTS, buffer);
         let from = turn.finished(posted).await.source as u32;
         let connection = Connection { from, number: words[0] & u32::MAX >> 2, is_behind: words[1] != 0 };
-        if port.is_open.get() && port.waiting.borrow().len() < WAITING_MAX {
+        let asked = open.borrow().get(&words[2].cast_signed()).cloned();
+        if let Some(port) = asked.filter(|port| port.waiting.borrow().len() < WAITING_MAX) {
             port.waiting.borrow_mut().push_back(connection);
             continue;
         }

@@ -34,6 +34,6 @@ impl Comms {
 
     /// How many tasks of ports go on by themselves.
     pub(crate) fn port_tasks(&self) -> usize {
-        self.ports.opened()
+        usize::from(self.ports.are_served())
     }
 }

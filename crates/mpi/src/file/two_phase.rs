@@ -160,7 +160,7 @@ impl Work {
         let (window, alignment) = (hints.number(WINDOW_BYTES), hints.number(ALIGNMENT));
         let domains = Domains::new(&extents, choice, aggregators.len(), window, alignment);
         match domains.filter(|_| !any_overlaps) {
-            None => self.alone(),
+            None => self.alone((mine.first, mine.end)),
             Some(domains) => self.together(&extents, &aggregators, domains).await,
         }
         self.learn_errors().await
@@ -226,10 +226,18 @@ impl Work {
         Extent { first, end, bytes, runs }
     }
 
-    fn alone(&mut self) {
+    fn alone(&mut self, range: (i64, i64)) {
         let Access { opened, view, buffer, direction, hints, .. } = &self.access;
+        if buffer.bytes == 0 {
+            return;
+        }
+        let kind = if *direction == Direction::Read { Lock::Shared } else { Lock::Exclusive };
+        let is_locked = hints.is_nfs() && lock(&self.turn, opened, kind, range);
         // SAFETY: the user's memory, or ours, stays as long as the access is pending.
         let moved = unsafe { independent::transfer(opened, view, self.position, buffer, *direction, hints) };
+        if is_locked {
+            opened.unlock(range.0, range.1 - range.0);
+        }
         self.bytes = moved.bytes as u64;
         if let Some((_, error)) = moved.error {
             self.failure = Some(error);
@@ -398,7 +406,7 @@ impl Work {
         let lists: Vec<RunList> = lists.into_iter().map(|wanted| wanted.runs).collect();
         let (opened, is_nfs) = (self.access.opened.clone(), self.access.hints.is_nfs());
         let mut failed = None;
-        let is_locked = is_nfs && lock(&self.turn, &opened, window);
+        let is_locked = is_nfs && lock(&self.turn, &opened, Lock::Exclusive, window);
         cover(&lists, &mut |offset, bytes| {
             let from = stage.wrapping_add((offset - window.0) as usize).cast_const();
             // SAFETY: the stretch lies in the window, and its data have come.
@@ -434,10 +442,14 @@ impl Work {
         let all = || lists.iter().chain(mine.iter().map(|(wanted, _)| wanted)).flat_map(|w| w.runs.entries());
         let begin = all().map(|runs| runs.offset).min().unwrap_or(window.0);
         let end = all().map(Runs::end).max().unwrap_or(begin);
-        let opened = self.access.opened.clone();
+        let (opened, is_nfs) = (self.access.opened.clone(), self.access.hints.is_nfs());
         let to = stage.wrapping_add((begin - window.0) as usize);
+        let is_locked = is_nfs && begin < end && lock(&self.turn, &opened, Lock::Shared, (begin, end));
         // SAFETY: the stretch lies in the window.
         let moved = unsafe { system::read(&opened.file, to, (end - begin) as usize, begin) };
+        if is_locked {
+            opened.unlock(begin, end - begin);
+        }
         let valid = begin + moved.bytes as i64;
         if let Some(error) = moved.error
             && self.limit == NOWHERE
@@ -539,12 +551,12 @@ fn text_of(class: c_int) -> &'static str {
     class_text(class).unwrap_or("an error")
 }
 
-/// Locks a window of a file on NFS, which drops what the client has kept of it; whether it has, since a file
+/// Locks a range of a file on NFS, which drops what the client has kept of it; whether it has, since a file
 /// system may have no locks. Another job, or another thread of this process, can be in the way for the time
-/// of one write.
-fn lock(turn: &Turn, opened: &Opened, (begin, end): (i64, i64)) -> bool {
+/// of one access.
+fn lock(turn: &Turn, opened: &Opened, kind: Lock, (begin, end): (i64, i64)) -> bool {
     loop {
-        if let Some(locked) = opened.try_lock(Lock::Exclusive, begin, end - begin) {
+        if let Some(locked) = opened.try_lock(kind, begin, end - begin) {
             return locked.is_ok();
         }
         turn.unlocked(|| std::thread::sleep(std::time::Duration::from_millis(1)));

@@ -88,7 +88,7 @@ impl LockedRank {
     /// Gives the lock to other threads, and tells those that sleep what has become of their waits.
     #[inline(always)]
     pub(crate) fn give_back(&mut self) {
-        if LOCK.is_needed() {
+        if LOCK.is_noted() {
             if self.waits.has_sleepers() {
                 self.wake_sleepers();
             }
@@ -130,8 +130,8 @@ impl LockedRank {
 
 // SAFETY: the endpoint lies in the segment, which stays mapped until the process ends; the waits are part of
 // the rank's state, which only the holder of the lock reaches. A test works on the state of its interface and
-// on what belongs to a call that sleeps. Where the lock is not needed there is one thread, so no test is
-// called by another.
+// on what belongs to a call that sleeps. Where the lock is not needed one thread calls at a time, so no test
+// is called by another.
 unsafe impl Host for LockedRank {
     type Test = Test;
 
