@@ -179,3 +179,15 @@ fn reductions_of_reals_in_software_are_those_of_the_compiler() {
 fn reductions_beyond_the_standard_work_as_in_other_libraries() {
     conforms("reductions_beyond", &RANKS);
 }
+
+/// A rank of a job with room for many has a small sequence of numbers for communicators.
+#[test]
+fn communicators_are_made_and_freed_beyond_the_numbers_of_one_rank() {
+    let scratch = Scratch::new("mpi-many-communicators");
+    let compiled = compile("tests/mpi/programs/many_communicators.c", scratch.path());
+    for nodes in [&["--universe", "2048"][..], &["--universe", "2048", "--virtual-nodes", "2"]] {
+        let ran =
+            run(program("mpiexec").args(nodes).args(["-n", "2"]).arg(&compiled), LIMIT).expect_success();
+        assert_eq!(ran.stdout, "many communicators: ok\n", "{nodes:?}: {ran}");
+    }
+}

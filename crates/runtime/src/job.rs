@@ -531,14 +531,12 @@ impl Job {
         self.layout.has_later_far()
     }
 
-    /// How many contexts processes of this rank have led before this one.
-    pub fn contexts_before(&self) -> u32 {
-        self.endpoint(self.rank()).contexts.load(Ordering::Relaxed)
-    }
-
-    /// Keeps for the next process of this rank how many contexts have been led.
-    pub fn keep_contexts(&self, number: u32) {
-        self.endpoint(self.rank()).contexts.store(number, Ordering::Relaxed);
+    /// Takes the next place in the sequence of contexts of a rank of this node, unless there are `count`
+    /// already. No process of the job gets it again.
+    pub fn take_context(&self, rank: usize, count: u32) -> Option<u32> {
+        let more = |taken: u32| (taken < count).then(|| taken + 1);
+        let taken = &self.endpoint(rank).contexts;
+        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()
     }
 
     /// Notes that this rank has left those that have started it.

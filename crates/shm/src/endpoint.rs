@@ -13,8 +13,8 @@ pub struct Endpoint {
     pub state: AtomicU32,
     /// How many processes have been this rank before. Writer: the starter, before it starts the next one.
     pub generation: AtomicU32,
-    /// Numbers of contexts that the processes of this rank have led. Writer: the rank; it stays for the next
-    /// one, so that none leads a context twice.
+    /// How many contexts have been taken out of the sequence of this rank. Writers: the rank, and ranks of the
+    /// node that have used up their own; it stays for the next process, so that no context is taken twice.
     pub contexts: AtomicU32,
     /// 1 once the rank has left those that have started it. Writer: the rank.
     pub parted: AtomicU32,

@@ -209,7 +209,7 @@ impl Segment {
     pub fn renew(&self, rank: usize) {
         let (mapping, layout) = (self.mapping(), self.layout());
         let endpoint = mapping.endpoint(layout, rank);
-        let (generation, contexts) = (&endpoint.generation, endpoint.contexts.load(Ordering::Relaxed));
+        let generation = &endpoint.generation;
         let next = generation.load(Ordering::Relaxed) + 1;
         endpoint.state.store(ABSENT, Ordering::Release);
         for mate in 0..self.present() as usize {
@@ -225,12 +225,15 @@ impl Segment {
         // SAFETY: the process of the rank is dead, and mates only read what is atomic: zero is what it was
         // before the first process.
         unsafe {
-            mapping.zero(layout.endpoint_at(rank), size_of::<Endpoint>());
+            let (at, kept) = (layout.endpoint_at(rank), std::mem::offset_of!(Endpoint, contexts));
+            mapping.zero(at, kept);
+            // Mates may take a context out of the sequence meanwhile.
+            let behind = kept + size_of::<u32>();
+            mapping.zero(at + behind, size_of::<Endpoint>() - behind);
             mapping.zero(layout.report_at(rank), size_of::<Report>());
             let (at, bytes) = layout.flows_of(rank);
             mapping.zero(at, bytes);
         }
-        endpoint.contexts.store(contexts, Ordering::Relaxed);
         generation.store(next, Ordering::Release);
         if let Some(share) = self.arena(rank as u32).map(|arena| arena.share()) {
             punch(self.descriptor(), share.offset, share.bytes);

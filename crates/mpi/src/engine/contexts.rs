@@ -4,7 +4,9 @@
 //! member, takes one from its own sequence: `(n * ranks that the job has room for + world rank) *
 //! CONTEXTS_PER_COMM` with its private `n`. So contexts are unique in the whole job and for its whole life,
 //! whatever agreements run at the same time in other threads or communicators, and only the leader has to be
-//! asked: a dup costs one broadcast, a split the exchange that it needs anyway.
+//! asked: a dup costs one broadcast, a split the exchange that it needs anyway. The places `n` are counted in
+//! the segment. A leader that has used up its own sequence goes on with those of other ranks of its node,
+//! whether these have been started or not.
 //!
 //! A context is unique in its job only. A communicator with processes of several launches has one in each
 //! job: that which the first member of the job has proposed (`Engine::agree_on_context`).
@@ -15,11 +17,14 @@ use tutti_shm::envelope::CONTEXTS_PER_COMM;
 use crate::abi::*;
 use crate::error::{Error, Result};
 
+/// The predefined communicators have the first two numbers: places of every sequence that are not given.
+const PREDEFINED: u32 = 2;
+
 /// Contexts that this process has taken so far.
 #[derive(Debug)]
 pub struct Contexts {
-    /// Number of the next context.
-    next: u32,
+    /// How many sequences have been used up, from this rank's own on.
+    used_up: usize,
     /// Numbers of contexts that it has led and may use again.
     free: Vec<u32>,
     /// Leaders of other groups, with which calls of this process make communicators.
@@ -29,10 +34,8 @@ pub struct Contexts {
 }
 
 impl Contexts {
-    pub(super) fn new(job: &Job) -> Self {
-        // The predefined communicators have the first two numbers.
-        let next = job.contexts_before().max(2);
-        Contexts { next, free: Vec::new(), bridging: Vec::new(), last_connection: 0 }
+    pub(super) fn new() -> Self {
+        Contexts { used_up: 0, free: Vec::new(), bridging: Vec::new(), last_connection: 0 }
     }
 
     /// Takes a context that no process of the job uses: none has ever used it, or it was that of a file,
@@ -44,15 +47,17 @@ impl Contexts {
         if let Some(number) = self.free.pop() {
             return Ok(number * CONTEXTS_PER_COMM);
         }
-        let ranks = job.ranks() as u64;
-        let number = u64::from(self.next) * ranks + job.rank() as u64;
-        self.next += 1;
-        job.keep_contexts(self.next);
-        u32::try_from(number * u64::from(CONTEXTS_PER_COMM)).map_err(|_| {
-            let text =
-                format_args!("this process has led {} communicators, no number is left", number / ranks);
-            Error::new(MPI_ERR_INTERN, text)
-        })
+        let (ranks, here) = (job.ranks() as u32, job.local_ranks());
+        while self.used_up < here.len() {
+            let rank = here.rank_at((here.index_of(job.rank()) + self.used_up) % here.len());
+            let places = (u32::MAX / CONTEXTS_PER_COMM - rank as u32) / ranks;
+            if let Some(place) = job.take_context(rank, places.saturating_sub(PREDEFINED)) {
+                return Ok(((place + PREDEFINED) * ranks + rank as u32) * CONTEXTS_PER_COMM);
+            }
+            self.used_up += 1;
+        }
+        let text = "the ranks of this node have made as many communicators as there are numbers for";
+        Err(Error::new(MPI_ERR_INTERN, text))
     }
 
     /// A context that this process has led is used by none any more.

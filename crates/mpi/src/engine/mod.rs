@@ -161,7 +161,7 @@ impl Engine {
         let (oversubscribed, me) = (job.is_oversubscribed(), job.rank());
         let ranks = if job.is_whole() { peers.ranks().len() } else { job.ranks() };
         Engine {
-            contexts: Contexts::new(&job),
+            contexts: Contexts::new(),
             remote: router.map(|router| Box::new(Remote::new(router, &job, lend))),
             job,
             requests: Requests::default(),
