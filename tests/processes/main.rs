@@ -433,3 +433,30 @@ fn universe_says_how_many_ranks_a_program_may_have() {
     let ran = run(&mut mpiexec, LIMIT);
     assert!(!ran.status.success() && ran.stdout.contains("has room for 2"), "{ran}");
 }
+
+/// How a process fails, and the status of `mpiexec`.
+const FAILURES: [(&str, i32); 4] = [("kill", 137), ("exit", 5), ("abort", 6), ("fatal", 6)];
+
+#[test]
+fn groups_that_have_disconnected_do_not_end_each_other() {
+    let scratch = Scratch::new("processes-apart");
+    let apart = &compile("tests/processes/programs/apart.c", scratch.path());
+    for (how, status) in FAILURES {
+        for (fails, others) in [("child", "parents"), ("parent", "children")] {
+            let ran = run_ranks(apart, 2, 1, &[fails, how, "disconnect"], false);
+            assert!(ran.stdout.contains(&format!("{others} go on\n")), "{fails} {how}: {ran}");
+            assert!(how == "fatal" || ran.status.code() == Some(status), "{fails} {how}: {ran}");
+            assert!(!ran.status.success(), "{fails} {how}: {ran}");
+            let lines = ran.stderr.lines().filter(|line| line.starts_with("mpiexec: rank ")).count();
+            assert_eq!(lines, 1, "{fails} {how}: {ran}");
+        }
+    }
+    // Who has only freed the communicator is connected, and so is who has connected again.
+    for how in ["free", "again"] {
+        for fails in ["child", "parent"] {
+            let ran = run_ranks(apart, 2, 1, &[fails, "exit", how], false);
+            assert_eq!(ran.status.code(), Some(5), "{fails} {how}: {ran}");
+            assert_eq!(ran.stdout, "", "{fails} {how}: {ran}");
+        }
+    }
+}

@@ -5,8 +5,8 @@
 //! that is opened later ([`tutti_runtime::rank`]).
 //!
 //! Each user of the library, the world model or a session, promises for its own calls alone how many threads
-//! make them. So the process lock is needed from MPI_THREAD_MULTIPLE on, for a second user beside one that has
-//! threads, and for a tool whose threads come beside those of the program.
+//! make them. So the process lock is needed from MPI_THREAD_MULTIPLE on, for a second user beside one that
+//! has threads, and for a tool whose threads come beside those of the program.
 
 use core::ffi::c_int;
 use std::rc::Rc;

@@ -12,7 +12,7 @@ use tutti_shm::arena::{self, Arena};
 use tutti_shm::bulk_ring::{self, Parts};
 use tutti_shm::collective::{BlockHeader, Member};
 use tutti_shm::coop_copy::{self, Joint};
-use tutti_shm::endpoint::{ATTACHED, Endpoint, FINALIZED};
+use tutti_shm::endpoint::{ATTACHED, Endpoint, FINALIZED, PARTED, SEPARATE};
 use tutti_shm::envelope_ring;
 use tutti_shm::greetings::Greetings;
 use tutti_shm::layout::{Geometry, Layout};
@@ -541,7 +541,17 @@ impl Job {
 
     /// Notes that this rank has left those that have started it.
     pub fn part(&self) {
-        self.endpoint(self.rank()).parted.store(1, Ordering::Relaxed);
+        self.endpoint(self.rank()).parted.fetch_or(PARTED, Ordering::Relaxed);
+    }
+
+    /// Notes that this rank is connected with its own MPI_COMM_WORLD alone.
+    pub fn separate(&self) {
+        self.endpoint(self.rank()).parted.fetch_or(SEPARATE, Ordering::Release);
+    }
+
+    /// Notes that it may be connected with others again.
+    pub fn connect(&self) {
+        self.endpoint(self.rank()).parted.fetch_and(!SEPARATE, Ordering::Relaxed);
     }
 
     /// Says to everyone, and to the starter, that this rank has finalized.

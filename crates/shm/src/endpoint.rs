@@ -2,6 +2,11 @@
 
 use crate::sync::{AtomicU32, AtomicU64};
 
+/// The rank has left those that have started it.
+pub const PARTED: u32 = 1;
+/// The rank is connected with no process beyond its own MPI_COMM_WORLD (MPI 11.10.4), after it was.
+pub const SEPARATE: u32 = 2;
+
 /// One per local rank, in the segment.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
@@ -13,10 +18,10 @@ pub struct Endpoint {
     pub state: AtomicU32,
     /// How many processes have been this rank before. Writer: the starter, before it starts the next one.
     pub generation: AtomicU32,
-    /// How many contexts have been taken out of the sequence of this rank. Writers: the rank, and ranks of the
-    /// node that have used up their own; it stays for the next process, so that no context is taken twice.
+    /// How many contexts have been taken out of the sequence of this rank. Writers: the rank, and ranks of
+    /// the node that have used up their own; it stays for the next process, so that none is taken twice.
     pub contexts: AtomicU32,
-    /// 1 once the rank has left those that have started it. Writer: the rank.
+    /// Bits: [`PARTED`], [`SEPARATE`]. Writer: the rank.
     pub parted: AtomicU32,
     /// Pid in the namespace of the rank, which may be another one. Writer: the rank, before it is attached.
     pub own_pid: AtomicU32,

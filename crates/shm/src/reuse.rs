@@ -31,7 +31,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::doorbell;
-use crate::endpoint::{ABSENT, ATTACHED, Endpoint, FINALIZED};
+use crate::endpoint::{ABSENT, ATTACHED, Endpoint, FINALIZED, PARTED};
 use crate::layout::Layout;
 use crate::report::Report;
 use crate::segment::{Mapping, Segment};
@@ -111,7 +111,8 @@ impl Mapping {
     /// Whether a rank, counted on this node, has left or has left those that started it: it may end soon.
     pub fn is_ending(&self, layout: &Layout, rank: usize) -> bool {
         let endpoint = self.endpoint(layout, rank);
-        endpoint.state.load(Ordering::Acquire) == FINALIZED || endpoint.parted.load(Ordering::Relaxed) == 1
+        endpoint.state.load(Ordering::Acquire) == FINALIZED
+            || endpoint.parted.load(Ordering::Relaxed) & PARTED != 0
     }
 
     /// Zeroes the rings between two ranks, in both directions; pages that hold nothing else are given back.

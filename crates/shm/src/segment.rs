@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use crate::arena::{ARENA_BYTES, Arena, LARGE_BYTES, Range, file_bytes};
 #[cfg(not(loom))]
-use crate::endpoint::FINALIZED;
+use crate::endpoint::{FINALIZED, SEPARATE};
 use crate::flow::{FLOW_WORDS, FlowWords};
 use crate::layout::{Geometry, LOCAL_RANKS_MAX, Layout};
 use crate::numbers::Numbers;
@@ -312,6 +312,15 @@ impl Segment {
     #[cfg(not(loom))]
     pub fn mark_left(&self, rank: usize) {
         self.words_of(rank).0.state.store(FINALIZED, Ordering::Release);
+    }
+
+    /// Whether a rank, counted on this node, says that it is connected with its own MPI_COMM_WORLD alone.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    #[cfg(not(loom))]
+    pub fn is_separate(&self, rank: usize) -> bool {
+        self.words_of(rank).0.parted.load(Ordering::Acquire) & SEPARATE != 0
     }
 
     /// By which number the kernel knows a rank, counted on this node, in the namespace of the starter.

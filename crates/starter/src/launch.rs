@@ -403,7 +403,7 @@ fn start_rank(
     })?;
     // The child does the same; the order does not matter.
     let _ = rustix::process::setpgid(Some(pid), Some(pid));
-    let origin = if spawned.is_some() { Origin::Spawn } else { Origin::Launch };
+    let origin = spawned.map_or(Origin::Launch, |spawned| Origin::Spawn(spawned.all.context));
     if index < next {
         parts.gone.extend(parts.ranks.replace(index, pid, pidfd, origin));
     } else {

@@ -19,7 +19,11 @@
 //! | ends in any way | Attached, adopted: it was started without mpiexec | ends: [`Cause::Gone`] |
 //! | ends in any way | withdrawn: one of those that were to start with it could not | the job continues |
 //! | was never there: the kernel refused it | withdrawn, and dead | the job continues |
+//!
+//! Where a rank ends the job, and it has disconnected from others on one node (MPI 11.10.4), only those end
+//! that are connected with it: the processes of one or several MPI_COMM_WORLD (`Ranks::end_connected`).
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::process::{
@@ -65,6 +69,8 @@ pub struct Rank {
     inner: Option<OwnedFd>,
     /// Pid of that process.
     inner_pid: Option<Pid>,
+    /// Whether it says that it is connected with its own MPI_COMM_WORLD alone.
+    is_separate: bool,
     /// Time before which its end cannot be asked for.
     asked_again_ns: Option<u64>,
     /// When the inner process was seen dead without MPI_Finalize.
@@ -97,6 +103,7 @@ impl Rank {
             origin,
             inner: None,
             inner_pid: None,
+            is_separate: false,
             asked_again_ns: None,
             inner_dead_ns: None,
         }
@@ -112,13 +119,31 @@ impl Rank {
 pub enum Origin {
     /// The job began with it.
     Launch,
-    /// Other ranks have started it, and wait for its MPI_Init.
-    Spawn,
+    /// Other ranks have started it, and wait for its MPI_Init. The context of its MPI_COMM_WORLD names that;
+    /// 0: it is to take another rank's place.
+    Spawn(u32),
     /// As before, but it was taken back.
     Withdrawn,
+    /// Rank that has failed, or was connected with one that has; others of the job go on.
+    Ended,
     /// Process that was there before the job, and is no child of the starter: it gets no signals from here,
     /// and how it ended is not known.
     Adopted,
+}
+
+impl Origin {
+    fn is_spawn(self) -> bool {
+        matches!(self, Origin::Spawn(_))
+    }
+
+    /// Number of the rank's MPI_COMM_WORLD.
+    fn world(self) -> Option<u32> {
+        match self {
+            Origin::Launch => Some(0),
+            Origin::Spawn(world) => Some(world),
+            Origin::Withdrawn | Origin::Ended | Origin::Adopted => None,
+        }
+    }
 }
 
 /// All ranks, and the state of the job.
@@ -183,8 +208,8 @@ impl Ranks {
         let Some(rank) = self.ranks.get(rank as usize) else { return false };
         match rank.origin {
             Origin::Withdrawn => rank.dead,
-            Origin::Spawn => rank.dead && rank.mpi == Mpi::Finalized,
-            Origin::Launch | Origin::Adopted => false,
+            Origin::Spawn(_) => rank.dead && rank.mpi == Mpi::Finalized,
+            Origin::Launch | Origin::Adopted | Origin::Ended => false,
         }
     }
 
@@ -199,6 +224,18 @@ impl Ranks {
     pub fn is_withdrawn(&self, rank: u32) -> bool {
         // There is none yet, while others are forked.
         self.ranks.get(rank as usize).is_some_and(|rank| rank.origin == Origin::Withdrawn)
+    }
+
+    /// Whether it has ended, or is to, while others of the job go on.
+    pub fn is_ended_alone(&self, rank: u32) -> bool {
+        self.ranks.get(rank as usize).is_some_and(|rank| rank.origin == Origin::Ended)
+    }
+
+    /// Notes of each rank whether it says that it is connected with its own MPI_COMM_WORLD alone.
+    pub fn note_separate(&mut self, says: impl Fn(usize) -> bool) {
+        for (index, rank) in self.ranks.iter_mut().enumerate() {
+            rank.is_separate = says(index);
+        }
     }
 
     /// Whether it has called MPI_Finalize.
@@ -369,7 +406,7 @@ impl Ranks {
         entry.asked_again_ns = None;
         entry.dead = true;
         entry.inner = None;
-        if entry.origin == Origin::Withdrawn {
+        if matches!(entry.origin, Origin::Withdrawn | Origin::Ended) {
             return None;
         }
         let Some(status) = status else {
@@ -381,7 +418,7 @@ impl Ranks {
         } else {
             match (status.exit_status().unwrap_or(0), entry.mpi) {
                 (0, Mpi::Attached) => Cause::NotFinalized,
-                (0, Mpi::Alone) if entry.origin == Origin::Spawn => Cause::NeverInit,
+                (0, Mpi::Alone) if entry.origin.is_spawn() => Cause::NeverInit,
                 (0, _) => return None,
                 (status, _) => Cause::Status(status),
             }
@@ -481,8 +518,38 @@ impl Ranks {
             self.status = cause.status();
         }
         let entry = &self.ranks[rank as usize];
-        self.ending = entry.mpi != Mpi::Finalized;
-        Some(Ended { rank: self.world_rank(rank), pid: entry.process.as_ref()?.number(), cause })
+        let (pid, has_left) = (entry.process.as_ref()?.number(), entry.mpi == Mpi::Finalized);
+        self.ending = !has_left && !self.end_connected(rank);
+        Some(Ended { rank: self.world_rank(rank), pid, cause })
+    }
+
+    /// Ends a rank that fails, and those that are connected with it, if there are others that are not;
+    /// whether there are. All that have not said that they are apart count as connected.
+    fn end_connected(&mut self, rank: u32) -> bool {
+        let is_unknown =
+            |rank: &Rank| !rank.dead && matches!(rank.origin, Origin::Adopted | Origin::Spawn(0));
+        if self.ranks.iter().any(is_unknown) {
+            return false;
+        }
+        let is_joined = |rank: &&Rank| rank.mpi != Mpi::Finalized && !rank.is_separate;
+        let joined: BTreeSet<u32> =
+            self.ranks.iter().filter(is_joined).filter_map(|rank| rank.origin.world()).collect();
+        let world = |rank: &Rank| rank.origin.world().filter(|world| !joined.contains(world));
+        let failed = world(&self.ranks[rank as usize]);
+        let (connected, others): (Vec<usize>, Vec<usize>) = (0..self.ranks.len())
+            .filter(|index| !matches!(self.ranks[*index].origin, Origin::Withdrawn | Origin::Ended))
+            .partition(|index| world(&self.ranks[*index]) == failed);
+        if others.iter().all(|index| self.ranks[*index].dead) {
+            return false;
+        }
+        for index in connected {
+            let rank = &mut self.ranks[index];
+            if rank.mpi != Mpi::Finalized {
+                rank.origin = Origin::Ended;
+                kill(rank);
+            }
+        }
+        true
     }
 
     /// Sends a signal to the process group of every living rank.

@@ -186,7 +186,7 @@ unsafe fn end(name: &'static core::ffi::CStr, comm: *mut MPI_Comm, waits: bool) 
     call(name, *handle.as_ref().unwrap_or(&MPI_COMM_NULL), |guard| {
         match waits {
             true => calls::disconnect_comm(guard, handle?),
-            false => calls::free_comm(guard, handle?),
+            false => calls::free_connected(guard, handle?),
         }?;
         // SAFETY: as above.
         unsafe { put(comm, "comm", MPI_COMM_NULL) }

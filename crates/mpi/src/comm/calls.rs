@@ -347,6 +347,7 @@ fn meet_other_group<C: Progress + HasComms>(
     comm: MPI_Comm,
     other: impl FnOnce(&mut C) -> Result<Meeting>,
 ) -> Result<MPI_Comm> {
+    call.engine().job.connect();
     let intracomm = call.comms().intracomm(comm)?;
     let (root, group) = (intracomm.checked_root(root)?, intracomm.group.clone());
     let made = whole(call, comm)?.bridge(call, root, group, other)?;
@@ -358,6 +359,7 @@ fn meet_other_group<C: Progress + HasComms>(
 /// # Errors
 /// MPI_ERR_ARG, MPI_ERR_OTHER.
 pub(crate) fn join(call: &mut (impl Progress + HasComms), socket: c_int) -> Result<MPI_Comm> {
+    call.engine().job.connect();
     let made = ports::join(call, socket)?;
     Ok(call.comms_mut().keep_child(MPI_COMM_SELF, made))
 }
@@ -415,6 +417,7 @@ fn spawn_with(
 ) -> Result<MPI_Comm> {
     // Their numbers may be what the new ones need.
     forget_left_ranks(call);
+    call.engine().job.connect();
     let intracomm = call.comms().intracomm(comm)?;
     let (root, group) = (intracomm.checked_root(root)?, intracomm.group.clone());
     let meeting = whole(call, comm)?;
@@ -466,7 +469,20 @@ pub(crate) fn free_comm(call: &mut impl EndsComms, handle: MPI_Comm) -> Result<(
         call.engine_mut().keep_connected(&launches);
     }
     forget_left_ranks(call);
+    let is_alone = call.engine().job.present_ranks().len() == call.comms().world().group.size();
+    if !is_alone && call.comms().is_separate() {
+        call.engine().job.separate();
+    }
     Ok(())
+}
+
+/// The same, by the program: those who are connected by it stay so (MPI 11.10.4).
+///
+/// # Errors
+/// As [`free_comm`].
+pub(crate) fn free_connected(call: &mut impl EndsComms, handle: MPI_Comm) -> Result<()> {
+    call.comms_mut().stay_connected(handle);
+    free_comm(call, handle)
 }
 
 /// Frees a communicator when all its messages have arrived, at all members.

@@ -51,6 +51,7 @@ impl Meeting {
         group: Rc<Group>,
         leaders: impl FnOnce(&mut C) -> Result<Meeting>,
     ) -> Result<Comm> {
+        call.engine().job.connect();
         let mut other = None;
         let made = self.bridge_to(call, leader, group, leaders, &mut other);
         if let Some(other) = other {

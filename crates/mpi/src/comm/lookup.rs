@@ -19,6 +19,7 @@ impl Comms {
             groups: Slab::new(Kind::Group),
             parent: MPI_COMM_NULL,
             ports: Default::default(),
+            stays_connected: false,
             message_groups: HashMap::new(),
         }
     }

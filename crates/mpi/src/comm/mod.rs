@@ -91,6 +91,9 @@ pub struct Comms {
     groups: Slab<Rc<Group>>,
     /// The intercommunicator with those who started this process, or MPI_COMM_NULL.
     parent: MPI_Comm,
+    /// The program has freed, not disconnected, a communicator with processes of another MPI_COMM_WORLD: they
+    /// stay connected.
+    stays_connected: bool,
     /// Ports that this process has opened.
     ports: Rc<open_ports::Ports>,
     /// Groups for the translation of sources, of messages taken out of matching, by handle.

@@ -119,11 +119,23 @@ impl Comm {
 impl Comms {
     /// A communicator that the program has made with processes that are not in MPI_COMM_WORLD.
     pub(crate) fn with_outsiders(&self) -> Option<&Comm> {
+        self.made.iter().map(|(_, comm)| comm).find(|comm| self.has_outsiders(comm))
+    }
+
+    fn has_outsiders(&self, comm: &Comm) -> bool {
         let world = &self.world().group;
         let is_outside = |group: &Rc<Group>| group.members().iter().any(|rank| !world.contains(*rank));
-        let has_outsiders =
-            |comm: &Comm| is_outside(&comm.group) || comm.remote.as_ref().is_some_and(is_outside);
-        self.made.iter().map(|(_, comm)| comm).find(|comm| has_outsiders(comm))
+        is_outside(&comm.group) || comm.remote.as_ref().is_some_and(is_outside)
+    }
+
+    /// The program is about to free a communicator, whose processes stay connected.
+    pub(super) fn stay_connected(&mut self, handle: MPI_Comm) {
+        self.stays_connected |= self.find(handle).is_ok_and(|comm| self.has_outsiders(comm));
+    }
+
+    /// Whether this process is connected with its own MPI_COMM_WORLD alone (MPI 11.10.4).
+    pub(super) fn is_separate(&self) -> bool {
+        !self.stays_connected && self.parent == MPI_COMM_NULL && self.with_outsiders().is_none()
     }
 
     /// Places of this process, MPI_COMM_WORLD's first.

@@ -12,9 +12,9 @@
 //! | groups | both | `Creation` | of the connection | as of MPI_Intercomm_create |
 //! | groups of a join | both | `Introduction` | number of the lower rank | the same |
 //!
-//! One task receives the requests for all ports of a process, as long as that is in MPI at all. It queues them
-//! while their port is open. Others it refuses, so it runs until the process leaves the job: a port number is
-//! never used again.
+//! One task receives the requests for all ports of a process, as long as that is in MPI at all. It queues
+//! them while their port is open. Others it refuses, so it runs until the process leaves the
+//! job: a port number is never used again.
 
 use std::cell::{Cell, RefCell};
 use std::io;

@@ -99,7 +99,7 @@ fn rank_wrapper_gets_time_after_its_program_died() {
 #[test]
 fn rank_that_others_have_started_ends_the_job_without_mpi_init() {
     let mut ranks = job(&["exit 0", "exit 0"]);
-    ranks.ranks[1].origin = Origin::Spawn;
+    ranks.ranks[1].origin = Origin::Spawn(6);
     assert_eq!(die(&mut ranks, 0), None);
     assert!(!ranks.is_ending());
     assert_eq!(die(&mut ranks, 1), Some(Cause::NeverInit));
@@ -110,7 +110,7 @@ fn rank_that_others_have_started_ends_the_job_without_mpi_init() {
 #[test]
 fn rank_that_is_withdrawn_ends_without_a_trace() {
     let mut ranks = job(&["exit 0", "sleep 1000"]);
-    ranks.ranks[1].origin = Origin::Spawn;
+    ranks.ranks[1].origin = Origin::Spawn(6);
     ranks.withdraw(1);
     assert!(ranks.is_withdrawn(1));
     assert_eq!(die(&mut ranks, 1), None);
@@ -149,7 +149,7 @@ fn rank_that_was_never_there_has_ended_and_may_be_replaced() {
     let mut child = std::process::Command::new("sh").args(["-c", "exit 0"]).spawn().unwrap();
     let pid = Pid::from_child(&child);
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).unwrap();
-    assert_eq!(ranks.replace(2, pid, pidfd, Origin::Spawn), None, "no process was there before");
+    assert_eq!(ranks.replace(2, pid, pidfd, Origin::Spawn(6)), None, "no process was there before");
     assert_eq!(ranks.pid_of(2), Some(child.id()));
     assert!(!ranks.has_ended(2));
     assert_eq!(die(&mut ranks, 2), Some(Cause::NeverInit));
@@ -170,4 +170,34 @@ fn rank_whose_end_nothing_tells_has_ended() {
     }
     assert!(ranks.all_dead() && ranks.is_ending());
     assert_eq!(ranks.status(), 1);
+}
+
+#[test]
+fn rank_that_fails_ends_those_that_are_connected_with_it() {
+    // Two that the job began with; two worlds of two that others have started.
+    let cases: [(u32, &[usize], &[usize]); 6] = [
+        // The first of the new worlds is apart, and one of it fails; then one of the old ones.
+        (2, &[2, 3], &[2, 3]),
+        (0, &[2, 3], &[0, 1, 4, 5]),
+        (4, &[2, 3, 4, 5], &[4, 5]),
+        // The others have not come to say it.
+        (1, &[0, 1, 2, 3], &[0, 1]),
+        // One of the world is not apart, so none is; nobody is apart.
+        (2, &[2], &[]),
+        (1, &[], &[]),
+    ];
+    for (failing, separate, ended) in cases {
+        let mut ranks = job(&["exec sleep 100"; 6]);
+        for (index, rank) in ranks.ranks.iter_mut().enumerate() {
+            rank.mpi = Mpi::Attached;
+            rank.origin = [Origin::Launch, Origin::Spawn(6), Origin::Spawn(12)][index / 2];
+        }
+        ranks.note_separate(|index| separate.contains(&index));
+        let said = ranks.handle_event(&Event::Notice { rank: failing, notice: Notice::Abort(3) }, 0);
+        assert_eq!(said.expect("it is said").rank, failing);
+        let found: Vec<usize> = (0..6).filter(|rank| ranks.is_ended_alone(*rank as u32)).collect();
+        assert_eq!(found, ended, "rank {failing} fails, apart are {separate:?}");
+        assert_eq!((ranks.is_ending(), ranks.status()), (ended.is_empty(), 3));
+        ranks.kill();
+    }
 }

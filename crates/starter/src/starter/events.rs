@@ -210,7 +210,11 @@ impl Starter {
                 if self.parts.ranks.is_withdrawn(rank) || self.parts.ranks.has_finalized(rank) {
                     self.parts.segment.iter().for_each(|segment| segment.mark_left(rank as usize));
                 }
+                self.note_separate();
                 let ended = self.parts.ranks.handle_death(rank, now_ns());
+                if self.parts.ranks.is_ended_alone(rank) {
+                    self.parts.segment.iter().for_each(|segment| segment.mark_left(rank as usize));
+                }
                 self.announce_end(rank);
                 self.parts.connections.forget(rank);
                 if let Some(ended) = ended {
@@ -231,6 +235,15 @@ impl Starter {
         let servers = [self.pmix_server(), self.parts.regions.as_ref().map(Regions::pid)];
         let is_ours = |child: &Pid| self.parts.ranks.contains(*child) || servers.contains(&Some(*child));
         !descendants::children_of(rustix::process::getpid()).iter().all(is_ours)
+    }
+
+    /// Notes which ranks have disconnected from all that are not of their MPI_COMM_WORLD. Of other nodes that
+    /// is not known here: there all count as connected.
+    fn note_separate(&mut self) {
+        let Parts { segment: Some(segment), ranks, .. } = &mut self.parts else { return };
+        if self.alone {
+            ranks.note_separate(|rank| segment.is_separate(rank));
+        }
     }
 
     fn handle_notices(&mut self, rank: u32) {
@@ -309,6 +322,9 @@ impl Starter {
         }
         if let Event::Spawn { rank, request } = &event {
             self.spawn(*rank, request);
+        }
+        if let Event::Notice { notice: Notice::Abort(_) | Notice::Fatal(_) | Notice::Exit(_), .. } = event {
+            self.note_separate();
         }
         if let Some(ended) = self.parts.ranks.handle_event(&event, now_ns()) {
             self.handle_ended(ended);
