@@ -35,6 +35,8 @@ pub struct Stat {
     pub has_starter_name: bool,
     /// When it was started, in clock ticks since boot: pids are used again.
     pub since: u64,
+    /// Threads of its process that are not buried.
+    pub threads: u64,
 }
 
 impl Stat {
@@ -53,7 +55,12 @@ impl Stat {
         Self::parse(&line[..read])
     }
 
-    /// Whether it does nothing any more, and waits to be buried.
+    /// Whether its main thread has ended, and others of the process go on.
+    pub fn is_led_by_the_dead(&self) -> bool {
+        self.state == b'Z' && self.threads > 1
+    }
+
+    /// Whether it, or its main thread, does nothing any more, and waits to be buried.
     pub fn is_dead(&self) -> bool {
         b"ZXx".contains(&self.state)
     }
@@ -85,9 +92,18 @@ impl Stat {
         for _ in 0..4 {
             worked = worked.saturating_add(times.next()??);
         }
-        let since = fields.nth(4)?.parse().ok()?;
-        Some(Stat { state, parent, group, worked, has_server_name, has_starter_name, since })
+        let threads = fields.nth(2)?.parse().ok()?;
+        let since = fields.nth(1)?.parse().ok()?;
+        Some(Stat { state, parent, group, worked, has_server_name, has_starter_name, since, threads })
     }
+}
+
+/// Whether all threads of a process are stopped or dead.
+pub fn are_all_stopped(pid: Pid) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else { return true };
+    threads.flatten().all(|thread| {
+        Stat::read(thread.path().join("stat")).is_none_or(|stat| stat.is_stopped() || stat.is_dead())
+    })
 }
 
 /// The owner of a process; none when there is none.
@@ -115,6 +131,7 @@ mod tests {
             has_server_name: false,
             has_starter_name: false,
             since: 4711,
+            threads: 1,
         };
         let server = Stat { has_server_name: true, ..found };
         let starter = Stat { has_starter_name: true, ..found };

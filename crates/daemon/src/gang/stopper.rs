@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tutti_os::descendants;
 use tutti_os::stat::Stat;
-use tutti_os::stat::owner;
+use tutti_os::stat::{are_all_stopped, owner};
 
 use super::cgroup_freezer::{ASLEEP_PART, Activity, THREADS_MAX};
 use super::clock::now_ns;
@@ -133,7 +133,13 @@ impl Crowd {
                     return None;
                 }
                 let Some(stat) = Stat::of(pid) else { continue };
-                if stat.is_stopped() || stat.is_dead() || owner(pid) != Some(self.user) {
+                // Threads go on where the main one has ended.
+                let is_still = if stat.is_led_by_the_dead() {
+                    are_all_stopped(pid)
+                } else {
+                    stat.is_stopped() || stat.is_dead()
+                };
+                if is_still || owner(pid) != Some(self.user) {
                     continue;
                 }
                 if descendants::is_server(&stat, pid, self.starter) {

@@ -167,6 +167,46 @@ fn stopper_stops_a_process_that_waits_in_vfork_for_its_stopped_child() {
     await_that(|| job.states() == b"X" || Stat::of(job.1[0]).is_none_or(|stat| stat.is_dead()));
 }
 
+/// Ends its main thread while another one works.
+const ENDS_MAIN: &str = r#"
+#include <pthread.h>
+static void *work(void *arg) {
+    (void)arg;
+    for (volatile unsigned long turns = 0;; turns++);
+    return NULL;
+}
+int main(void) {
+    pthread_t other;
+    if (pthread_create(&other, NULL, work, NULL)) return 1;
+    pthread_exit(NULL);
+}
+"#;
+
+#[test]
+fn stopper_stops_a_process_whose_main_thread_has_ended() {
+    let scratch = tutti_testkit::Scratch::new("stopper-main");
+    let (source, program) = (scratch.path().join("main.c"), scratch.path().join("main"));
+    std::fs::write(&source, ENDS_MAIN).unwrap();
+    let built = Command::new("cc").arg("-pthread").arg("-o").args([&program, &source]).status();
+    assert!(built.unwrap().success());
+    let job = Job::start(&format!("{} & echo $!; echo .; wait", program.display()));
+    let threads = || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", job.1[0].as_raw_nonzero())).unwrap();
+        let states = tasks.flatten().filter_map(|task| Stat::read(task.path().join("stat")));
+        let mut states: Vec<u8> = states.map(|stat| stat.state).collect();
+        states.sort_unstable();
+        states
+    };
+    await_that(|| threads() == b"RZ");
+    let mut stopper = job.stopper();
+    for _ in 0..3 {
+        freeze(&mut stopper);
+        assert_eq!(threads(), b"TZ");
+        stopper.thaw(0);
+        await_that(|| threads() == b"RZ");
+    }
+}
+
 /// More than the switch thread goes through.
 const MANY: &str = "i=0; while [ $i -lt 100 ]; do sleep 60 & echo $!; i=$((i + 1)); done; echo .; wait";
 
