@@ -105,7 +105,7 @@ impl<'a> Access<'a> {
             operation = operation.noted(done);
         }
         if matches!(end, End::Wait) && handle.port != 0 {
-            operation = operation.keeping_its_record();
+            operation = operation.keeping_its_records();
         }
         let Some(mut memory) = rank.remote_memory() else { return NO_REGION_STATUS };
         let mut pushed = memory.push(&mut operation);
@@ -127,7 +127,8 @@ impl<'a> Access<'a> {
             End::Wait => {
                 memory.hurry(to);
                 let is_over = || own.count.load(Acquire) != 0;
-                match operation.take_kept().and_then(|kept| Asking::new(&rank.job, handle, kept)) {
+                let kept = operation.take_kept();
+                match Asking::new(&rank.job, handle, &operation, kept) {
                     Some(mut asking) => {
                         remote_memory::wait_or(rank, &mut asking, is_over);
                         asking.end();

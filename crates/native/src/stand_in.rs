@@ -1,23 +1,25 @@
 //! Operations on a rank of another node that stands still: its starter does them ([`tutti_shm::stand_in`]).
 //!
 //! ```text
-//! initiator  record by the channel; not answered within PATIENCE: the same record to the starter
-//!            whichever answers first ends the operation; the other one finds it claimed
+//! initiator  records by the channel; not answered within PATIENCE: the same ones to the starter, one by one
+//!            whichever answers a record first ends it; the other one finds it claimed
 //! ```
 //!
-//! That is for operations of one record that are waited for, behind which the pair has nothing under way. A
-//! rank whose starter has answered is asked for by it at once the next time, until it answers itself.
+//! That is for operations that are waited for, before which nothing of the pair is under way that has no
+//! answer. The starter keeps one answer of a pair, so a process asks for the first record of the pair that is
+//! not answered, whichever thread waits for it, and for no other. A rank whose starter has answered is asked
+//! for by it at once the next time, until it answers itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tutti_rma::operation::Kept;
+use tutti_rma::operation::{Kept, Operation};
 use tutti_runtime::job::Job;
-use tutti_runtime::remote_memory::Otherwise;
+use tutti_runtime::remote_memory::{Otherwise, RemoteMemory};
 use tutti_runtime::stamps;
 use tutti_shm::stand_in::{Answer, DATAGRAM_BYTES_MAX, Place, Question, RECORD_BYTES_MAX};
 
@@ -27,6 +29,8 @@ use crate::handle::Handle;
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Time for which an answer is waited for before the rank's own is looked for again.
 const LOOK: Duration = Duration::from_millis(1);
+/// Datagrams that are looked at for an answer: some are late.
+const LATE: usize = 8;
 /// Between two questions: at first, and at last.
 const AGAIN: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
 
@@ -55,7 +59,9 @@ pub(crate) struct Asking<'a> {
     handle: &'a Handle,
     key: u64,
     me: u32,
-    kept: Kept,
+    operation: &'a Operation,
+    /// Records of it that are not answered; maybe the first ones of these are.
+    parts: VecDeque<Kept>,
     to: SocketAddr,
     /// Once there is one.
     socket: Option<UdpSocket>,
@@ -68,10 +74,15 @@ pub(crate) struct Asking<'a> {
 
 impl<'a> Asking<'a> {
     /// None where nobody stands in, or its time is measured: what a starter does has no stamps.
-    pub(crate) fn new(job: &Job, handle: &'a Handle, kept: Kept) -> Option<Self> {
+    pub(crate) fn new(
+        job: &Job,
+        handle: &'a Handle,
+        operation: &'a Operation,
+        parts: Vec<Kept>,
+    ) -> Option<Self> {
         let peers = &job.network()?.peers;
         let to = SocketAddr::new(peers.addresses().get(handle.rank as usize)?.ip(), handle.port);
-        if handle.port == 0 || kept.record.len() > RECORD_BYTES_MAX || stamps::begin().is_some() {
+        if handle.port == 0 || parts.is_empty() || stamps::begin().is_some() {
             return None;
         }
         let was_away = away().contains(&handle.rank);
@@ -79,7 +90,8 @@ impl<'a> Asking<'a> {
             handle,
             key: peers.key(),
             me: job.rank() as u32,
-            kept,
+            operation,
+            parts: parts.into(),
             to,
             socket: None,
             due: Instant::now() + if was_away { Duration::ZERO } else { PATIENCE },
@@ -98,7 +110,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    fn send(&mut self) {
+    fn send(&mut self, part: &Kept) {
         if self.socket.is_none() {
             let any: IpAddr =
                 if self.to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -110,14 +122,18 @@ impl<'a> Asking<'a> {
             // Without one the rank answers when it goes on.
             self.socket = made.ok();
         }
+        let record = self.operation.record(part);
+        if record.len() > RECORD_BYTES_MAX {
+            return;
+        }
         let Handle { rank, slot, generation, .. } = *self.handle;
         let question = Question {
             key: self.key,
             from: self.me,
             to: rank,
-            number: self.kept.number,
+            number: part.number,
             place: Place { region: slot.into(), generation },
-            record: &self.kept.record,
+            record: &record,
         };
         // What is lost is asked again.
         let _ = self.socket.as_ref().map(|socket| socket.send(&question.encode()));
@@ -130,18 +146,42 @@ impl Otherwise for Asking<'_> {
     }
 
     fn due(&self) -> Option<Instant> {
-        (!self.is_answered).then_some(self.due)
+        (!self.parts.is_empty()).then_some(self.due)
+    }
+
+    fn look(&mut self, memory: &mut RemoteMemory) -> bool {
+        let to = self.of();
+        while self.parts.front().is_some_and(|part| !memory.awaits(to, part)) {
+            self.parts.pop_front();
+        }
+        let Some(first) = self.parts.front() else { return false };
+        let is_next = memory.first_kept(to) == Some(first.number);
+        if !is_next {
+            // Another thread asks.
+            self.due = Instant::now() + LOOK;
+        }
+        is_next
     }
 
     fn ask(&mut self) -> Option<Vec<u8>> {
+        let part = *self.parts.front()?;
         self.due = Instant::now() + self.again;
         self.again = (self.again * 2).min(AGAIN[1]);
-        self.send();
+        self.send(&part);
         let mut bytes = vec![0; DATAGRAM_BYTES_MAX];
-        let length = self.socket.as_ref()?.recv(&mut bytes).ok()?;
-        let answer = Answer::decode(&bytes[..length])
-            .filter(|answer| answer.key == self.key && answer.number == self.kept.number)?;
-        self.is_answered = true;
-        Some(answer.record.to_vec())
+        for _ in 0..LATE {
+            let length = self.socket.as_ref()?.recv(&mut bytes).ok()?;
+            let Some(answer) = Answer::decode(&bytes[..length]).filter(|answer| answer.key == self.key)
+            else {
+                continue;
+            };
+            // Others are of records before, and come late.
+            if answer.number == part.number {
+                self.is_answered = true;
+                (self.due, self.again) = (Instant::now(), AGAIN[0]);
+                return Some(answer.record.to_vec());
+            }
+        }
+        None
     }
 }

@@ -183,9 +183,9 @@ impl Engine {
                 }
                 return if offered == Offered::Full { Pushed::Part } else { Pushed::Gone };
             }
-            if operation.is_kept_whole(&cut) {
-                let record = [head, operation.data(&cut, scratch)].concat();
-                operation.keep(Kept { number: peer.asked(), record });
+            if operation.keeps() && number != NO_REPLY {
+                peer.keep(number);
+                operation.keep(peer.asked(), number, self.record_bytes_max);
             }
             peer.note_asked();
             operation.advance(&cut);
@@ -253,6 +253,17 @@ impl Engine {
     /// Bytes of answers that are owed to a rank and have found no room yet.
     pub fn owed_bytes(&self, to: usize) -> usize {
         self.peers.get(to).map_or(0, Peer::owed_bytes)
+    }
+
+    /// Whether the answer to a record that was kept is awaited still.
+    pub fn awaits(&self, to: usize, kept: &Kept) -> bool {
+        self.peers.get(to).is_some_and(|peer| peer.awaits(kept))
+    }
+
+    /// Number of the first record, of those that are kept, whose answer is awaited from a rank. Somebody else
+    /// who may answer keeps one answer alone: it is asked for this one, and for the next when that is here.
+    pub fn first_kept(&self, to: usize) -> Option<u64> {
+        self.peers.get(to)?.first_kept()
     }
 
     /// Answers of a rank that are awaited.

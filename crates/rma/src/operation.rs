@@ -7,7 +7,7 @@ use tutti_datatype::Buffer;
 
 use crate::done::DoneAt;
 use crate::engine::bulk;
-use crate::wire::{Begin, Code, HEAD_BYTES, Name, RANGE_BYTES, Range, Refusal};
+use crate::wire::{self, Begin, Code, HEAD_BYTES, Name, RANGE_BYTES, Range, Refusal};
 
 /// Ranges of a record at most: so many that a few long ones leave room for data.
 const RANGES_MAX: usize = 256;
@@ -96,18 +96,22 @@ pub struct Operation {
     origin_stays: bool,
     /// Whether it travels as a bulk message, which has begun.
     pub(crate) is_bulk: bool,
-    /// Whether its record is wanted; and what it was.
+    /// Whether its records may be asked for once more; and those that have been handed over.
     keeps: bool,
-    kept: Option<Kept>,
+    kept: Vec<Kept>,
 }
 
-/// The one record of an operation, as it has been handed over.
-#[derive(Debug)]
+/// A record of an operation that has been handed over: where in the operation it begins.
+#[derive(Clone, Copy, Debug)]
 pub struct Kept {
     /// Requests that were handed over to its rank before.
     pub number: u64,
-    /// Bytes of the record.
-    pub record: Vec<u8>,
+    /// Number of its answer.
+    pub(crate) reply: u32,
+    /// Bytes that it has at most.
+    pub(crate) bytes_max: usize,
+    next: (usize, usize),
+    done: usize,
 }
 
 /// Note of what becomes of an operation.
@@ -165,29 +169,41 @@ impl Operation {
             origin_stays: false,
             is_bulk: false,
             keeps: false,
-            kept: None,
+            kept: Vec::new(),
         }
     }
 
-    /// The same, and its record is kept if there is one alone.
+    /// The same with an origin that stays as it is until the operation is complete, and each record of it may
+    /// be asked for once more: [`Operation::record`]. All of them are answered, in any order; its end is
+    /// noted where that of no other operation is.
     #[must_use]
-    pub fn keeping_its_record(mut self) -> Self {
+    pub fn keeping_its_records(mut self) -> Self {
         self.keeps = true;
         self
     }
 
-    /// The record, once it has been handed over.
-    pub fn take_kept(&mut self) -> Option<Kept> {
-        self.kept.take()
+    /// The records that have been handed over since this was asked last; none of a bulk message.
+    pub fn take_kept(&mut self) -> Vec<Kept> {
+        std::mem::take(&mut self.kept)
     }
 
-    /// Whether this record is all of it, and is to be kept.
-    pub(crate) fn is_kept_whole(&self, cut: &Cut) -> bool {
-        self.keeps && self.done == 0 && cut.bytes == self.bytes
+    /// The bytes of a record, once more.
+    pub fn record(&self, kept: &Kept) -> Vec<u8> {
+        let (mut ranges, mut record, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
+        let cut = self.cut_from(kept.next, kept.bytes_max, &mut ranges);
+        wire::write_request(cut.begin, self.region, kept.reply, &ranges, &mut record);
+        record.extend_from_slice(self.data_from(kept.done, &cut, &mut scratch));
+        record
     }
 
-    pub(crate) fn keep(&mut self, kept: Kept) {
-        self.kept = Some(kept);
+    /// Whether its records are kept.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keeps
+    }
+
+    /// Keeps the record that is next, which has been handed over.
+    pub(crate) fn keep(&mut self, number: u64, reply: u32, bytes_max: usize) {
+        self.kept.push(Kept { number, reply, bytes_max, next: self.next, done: self.done });
     }
 
     /// The same with an origin that stays as it is until the operation is complete: a long put is handed over
@@ -271,6 +287,10 @@ impl Operation {
 
     /// The next record, of `bytes_max` bytes at most. Its ranges are stored in an empty `ranges`.
     pub(crate) fn cut(&self, bytes_max: usize, ranges: &mut Vec<Range>) -> Cut {
+        self.cut_from(self.next, bytes_max, ranges)
+    }
+
+    fn cut_from(&self, from: (usize, usize), bytes_max: usize, ranges: &mut Vec<Range>) -> Cut {
         let (begin, each_bytes) = match &self.action {
             Action::Write { .. } => (Begin::Write, 1),
             Action::Read { .. } => (Begin::Read, 1),
@@ -283,7 +303,7 @@ impl Operation {
             room = room.saturating_sub(operands.len());
         }
         ranges.clear();
-        let (mut next, mut bytes) = (self.next, 0);
+        let (mut next, mut bytes) = (from, 0);
         while ranges.len() < RANGES_MAX
             && let Some((offset, length)) = self.ranges.get(next.0)
             && room >= RANGE_BYTES + each_bytes
@@ -299,25 +319,29 @@ impl Operation {
 
     /// The data of a record: where they lie, or in `scratch`.
     pub(crate) fn data<'a>(&'a self, cut: &Cut, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        self.data_from(self.done, cut, scratch)
+    }
+
+    fn data_from<'a>(&'a self, done: usize, cut: &Cut, scratch: &'a mut Vec<u8>) -> &'a [u8] {
         match &self.action {
             Action::Read { .. } => &[],
             Action::Swap { operands, .. } => operands,
             Action::Change { code, .. } if code.update == crate::accumulate::Update::Keep => &[],
             // SAFETY: the origin has so many bytes, and stays (the constructor's contract).
             Action::Change { origin, .. } => unsafe {
-                std::slice::from_raw_parts(origin.add(self.done), cut.bytes)
+                std::slice::from_raw_parts(origin.add(done), cut.bytes)
             },
             Action::Write { from } | Action::Enqueue { from } if cut.bytes == 0 || from.map.is_none() => {
                 if cut.bytes == 0 {
                     return &[];
                 }
                 // SAFETY: as above.
-                unsafe { std::slice::from_raw_parts(from.at.add(self.done), cut.bytes) }
+                unsafe { std::slice::from_raw_parts(from.at.add(done), cut.bytes) }
             }
             Action::Write { from } | Action::Enqueue { from } => {
                 scratch.resize(cut.bytes, 0);
                 // SAFETY: as above; the scratch has so many bytes.
-                unsafe { from.load(self.done, scratch.as_mut_ptr(), cut.bytes) };
+                unsafe { from.load(done, scratch.as_mut_ptr(), cut.bytes) };
                 scratch
             }
         }

@@ -3,8 +3,13 @@
 //! The starter looks the region up as mates of the node do ([`tutti_shm::directory`]), and claims the request
 //! before it applies it ([`crate::claims`]): a rank that goes on meanwhile does not apply it again. Words of
 //! ranks are checked before anything is done by them.
+//!
+//! Answers may be lost, and what has been applied is not applied again: [`Answers`] keeps the last one of
+//! each pair. An initiator asks for a request when it has the answers to all that it has asked for before
+//! ([`crate::engine::Engine::first_kept`]).
 #![allow(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{Ordering::*, fence};
 
 use tutti_shm::arena::{Mapping, Range};
@@ -25,8 +30,6 @@ use crate::wire::{self, NO_REPLY, Record, Refusal, Request};
 /// it. None: it cannot be done here, or not now.
 pub fn apply(segment: &Segment, local_rank: usize, question: &Question<'_>) -> Option<Vec<u8>> {
     let from = question.from as usize;
-    let Some(Record::Request { region, number, request }) = wire::parse(question.record) else { return None };
-    let asked_bytes = answer_bytes(&request).filter(|_| number != NO_REPLY)?;
     let layout = segment.layout();
     // SAFETY: the layout says what lies there; all of it is atomics, and the segment outlives the borrows.
     let (report, endpoint) = unsafe {
@@ -40,34 +43,73 @@ pub fn apply(segment: &Segment, local_rank: usize, question: &Question<'_>) -> O
     let directory = Directory::new(opened(&mapped), ranks)?;
     let claimed = map(directory.claims()?)?;
     let claims = Claims::new(opened(&claimed));
+    let Place { region: at, generation } = question.place;
+    apply_once(claims, question, |request, answer| {
+        let visit = directory.visit_as_starter(at as usize, generation).ok_or(Refusal::NoRegion)?;
+        let line = visit.line;
+        let whole = map(line.range).ok_or(Refusal::NoRegion)?;
+        let base = opened(&whole).address(line.begin as usize, line.bytes as usize);
+        // SAFETY: a part of the mapping, which outlives the region.
+        let memory = unsafe { Opened::new(base.ok_or(Refusal::NoRegion)?, line.bytes as usize) };
+        let rights = Rights::of_bits(line.rights);
+        let region = match rights.has(Rights::ENQUEUE) {
+            true => Region::queue(Queue::open(memory).ok_or(Refusal::NoRegion)?),
+            false => Region::plain(memory),
+        };
+        region.with_rights(rights).apply(from, request, Some(answer))?;
+        // Whoever sleeps until a word changes has said so, or sees the change.
+        fence(SeqCst);
+        watch::notify(endpoint);
+        Ok(())
+    })
+}
+
+/// Applies a request by `work` if nobody has; its answer. None: it is the rank's own to apply, it has been
+/// applied or is being applied, or others come before it.
+pub fn apply_once(
+    claims: Claims,
+    question: &Question<'_>,
+    work: impl FnOnce(&Request<'_>, &mut Vec<u8>) -> Result<(), Refusal>,
+) -> Option<Vec<u8>> {
+    let from = question.from as usize;
+    let Some(Record::Request { region, number, request }) = wire::parse(question.record) else { return None };
+    let asked_bytes = answer_bytes(&request).filter(|_| number != NO_REPLY)?;
     if !claims.try_begin(from, question.number) {
         return None;
     }
     let mut answer = wire::reply(number, asked_bytes);
-    let Place { region: at, generation } = question.place;
-    let done =
-        directory.visit_as_starter(at as usize, generation).ok_or(Refusal::NoRegion).and_then(|visit| {
-            let line = visit.line;
-            let whole = map(line.range).ok_or(Refusal::NoRegion)?;
-            let base = opened(&whole).address(line.begin as usize, line.bytes as usize);
-            // SAFETY: a part of the mapping, which outlives the region.
-            let memory = unsafe { Opened::new(base.ok_or(Refusal::NoRegion)?, line.bytes as usize) };
-            let rights = Rights::of_bits(line.rights);
-            let region = match rights.has(Rights::ENQUEUE) {
-                true => Region::queue(Queue::open(memory).ok_or(Refusal::NoRegion)?),
-                false => Region::plain(memory),
-            };
-            region.with_rights(rights).apply(from, &request, Some(&mut answer))
-        });
+    let done = work(&request, &mut answer);
     claims.end(from, question.number);
-    match done {
-        Ok(()) => {
-            // Whoever sleeps until a word changes has said so, or sees the change.
-            fence(SeqCst);
-            watch::notify(endpoint);
-            Some(answer)
+    Some(match done {
+        Ok(()) => answer,
+        Err(refusal) => wire::status(number, region, refusal),
+    })
+}
+
+/// The last answer of each pair: of a rank of this node, and of who has asked.
+#[derive(Debug, Default)]
+pub struct Answers(BTreeMap<(u32, u32), (u64, Vec<u8>)>);
+
+impl Answers {
+    /// Forgets what a rank of this node was asked for.
+    pub fn forget(&mut self, local_rank: u32) {
+        self.0.retain(|(rank, _), _| *rank != local_rank);
+    }
+
+    /// The answer to a question for a rank of this node: `apply` gives it, or it is the last one of its pair,
+    /// which was lost.
+    pub fn to(
+        &mut self,
+        local_rank: u32,
+        question: &Question<'_>,
+        apply: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Option<&[u8]> {
+        let pair = (local_rank, question.from);
+        if let Some(record) = apply() {
+            self.0.insert(pair, (question.number, record));
         }
-        Err(refusal) => Some(wire::status(number, region, refusal)),
+        let (number, record) = self.0.get(&pair)?;
+        (*number == question.number).then_some(record)
     }
 }
 

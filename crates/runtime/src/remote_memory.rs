@@ -23,7 +23,7 @@ use tutti_rma::claims::Claims;
 use tutti_rma::control::Count;
 use tutti_rma::done::DoneAt;
 use tutti_rma::engine::{Engine, Offered, Port, Pushed, Room};
-use tutti_rma::operation::Operation;
+use tutti_rma::operation::{Kept, Operation};
 use tutti_rma::region::Region;
 use tutti_rma::wire::{self, KINDS, Name, Record, Refusal};
 use tutti_shm::report::{Wait, What};
@@ -296,6 +296,16 @@ impl RemoteMemory {
         }
     }
 
+    /// Whether the answer to a record that was kept is awaited still.
+    pub fn awaits(&mut self, to: usize, kept: &Kept) -> bool {
+        self.state().engine.awaits(to, kept)
+    }
+
+    /// Number of the first record that is kept and whose answer is awaited ([`Engine::first_kept`]).
+    pub fn first_kept(&mut self, to: usize) -> Option<u64> {
+        self.state().engine.first_kept(to)
+    }
+
     /// Opens memory to the ranks that will learn its name.
     pub fn open(&mut self, region: Region) -> Name {
         service_state::note_open(true);
@@ -468,7 +478,9 @@ pub trait Otherwise {
     fn of(&self) -> usize;
     /// When it is to be asked next; none: not any more.
     fn due(&self) -> Option<Instant>;
-    /// Asks if that is due, and waits shortly for the answer, without the process lock: its record.
+    /// Looks what has been answered, and whether the first request that has not may be asked for.
+    fn look(&mut self, memory: &mut RemoteMemory) -> bool;
+    /// Asks for it, and waits shortly for the answer, without the process lock: its record.
     fn ask(&mut self) -> Option<Vec<u8>>;
 }
 
@@ -505,8 +517,12 @@ unsafe impl Waiting for RemoteWait<'_> {
         match (left, backoff) {
             (Some(Duration::ZERO), _) => {
                 let mut record = None;
-                rank.in_between(|| record = otherwise.ask());
-                if let (Some(record), Some(mut memory)) = (record, rank.remote_memory()) {
+                if rank.remote_memory().is_some_and(|mut memory| otherwise.look(&mut memory)) {
+                    rank.in_between(|| record = otherwise.ask());
+                }
+                if let (Some(record), Some(mut memory)) = (record, rank.remote_memory())
+                    && otherwise.look(&mut memory)
+                {
                     memory.take_answer(otherwise.of(), &record);
                 }
                 Idle::Look

@@ -1,8 +1,9 @@
 //! Operations on the memory of ranks of other nodes over channels that lose, double and reorder datagrams,
-//! while ranks are frozen at random times: each is done exactly once, in the order of its pair. `make
-//! soak-operations` runs as many seeds as one likes.
+//! while ranks are frozen at random times: each is done exactly once, in the order of its pair. Some are
+//! asked for at the starter of their target as well, which is never frozen, by datagrams that are lost,
+//! doubled and reordered too. `make soak-operations` runs as many seeds as one likes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
 use std::time::Instant;
 
@@ -10,11 +11,15 @@ use tutti_channel::{
     Config, Endpoint, Identity, Incarnation, Key, Now, PlainMemory, Rank, SendError, Sink, Source, Taken,
 };
 use tutti_rma::accumulate::Update;
+use tutti_rma::claims::Claims;
+use tutti_rma::done::{Done, DoneAt};
 use tutti_rma::engine::{Engine, Offered, Port, Pushed};
-use tutti_rma::operation::{Action, Operation};
+use tutti_rma::operation::{Action, Kept, Operation};
 use tutti_rma::region::Region;
+use tutti_rma::stand_in::{self, Answers};
 use tutti_rma::wire::{Code, Name};
 use tutti_shm::opened::Opened;
+use tutti_shm::stand_in::{Answer, Place, Question};
 use tutti_testkit::Random;
 
 const RANKS: usize = 3;
@@ -26,6 +31,7 @@ const ZONES_AT: usize = 8;
 const OPERATIONS: usize = 60;
 const STEPS_MAX: usize = 400_000;
 const FIFO_BYTES: usize = 16 << 10;
+const KEY: u64 = 9;
 
 struct Node {
     end: Endpoint<PlainMemory>,
@@ -44,6 +50,27 @@ struct Started {
     target: usize,
     data: Box<[u64]>,
     kind: Kind,
+    /// Of one whose end is noted, which is asked for at the starter too: records that are not answered.
+    done: Option<Box<Done>>,
+    parts: VecDeque<Kept>,
+}
+
+impl Started {
+    fn is_over(&self, engine: &Engine) -> bool {
+        match &self.done {
+            Some(done) => done.count.load(std::sync::atomic::Ordering::Acquire) == 1,
+            None => engine.outstanding(self.target) == 0,
+        }
+    }
+}
+
+/// Question to a starter, or its answer.
+struct Asked {
+    at: u64,
+    from: usize,
+    to: usize,
+    is_answer: bool,
+    datagram: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +123,10 @@ struct World {
     found: BTreeMap<(usize, usize), Vec<u64>>,
     swapped: [u64; RANKS],
     network: Vec<(u64, usize, usize, Vec<u8>)>,
+    /// Words of each rank for the others' requests; what starters have answered, and what is on the way.
+    claims: Vec<Box<[u64; RANKS]>>,
+    answers: Answers,
+    asked: Vec<Asked>,
     random: Random,
     ns: u64,
 }
@@ -105,16 +136,18 @@ impl World {
         let cells = ZONES_AT + RANKS * ZONE;
         let mut memories: Vec<Box<[u64]>> = (0..RANKS).map(|_| vec![0; cells].into_boxed_slice()).collect();
         let mut names = Vec::new();
+        let mut claims: Vec<Box<[u64; RANKS]>> = (0..RANKS).map(|_| Box::default()).collect();
         let nodes = (0..RANKS).map(|rank| {
             let peers = (0..RANKS).filter(|peer| *peer != rank);
             let peers = peers.map(|peer| (Rank(peer as u32), PlainMemory::new(FIFO_BYTES)));
-            let identity = Identity { key: Key(9), incarnation: Incarnation(0), rank: Rank(rank as u32) };
+            let identity = Identity { key: Key(KEY), incarnation: Incarnation(0), rank: Rank(rank as u32) };
             let end =
                 Endpoint::new(identity, Config::default(), Now { ns: 0, thaw_count: 0 }, peers).unwrap();
             let mut engine = Engine::new(rank as u32, end.config().record_bytes_max());
             // SAFETY: the memory lives as long as the world, and is looked at when all is done.
             let opened = unsafe { Opened::new(NonNull::from(&mut memories[rank][0]).cast(), cells * 8) };
             names.push(engine.open(Region::plain(opened)));
+            engine.set_claims(claims_in(&mut claims[rank]), RANKS);
             Node { end, engine, frozen_until: 0, thaws: 0, left: OPERATIONS, current: None, open: Vec::new() }
         });
         let nodes = nodes.collect();
@@ -127,6 +160,9 @@ impl World {
             found: BTreeMap::new(),
             swapped: [0; RANKS],
             network: Vec::new(),
+            claims,
+            answers: Answers::default(),
+            asked: Vec::new(),
             random: Random::new(seed),
             ns: 0,
         }
@@ -173,16 +209,93 @@ impl World {
             }
         };
         // SAFETY: the data stay beside the operation until it is complete.
-        let operation = unsafe { Operation::new(target, self.names[target], action, vec![at]) };
-        Started { operation, target, data, kind }
+        let mut operation = unsafe { Operation::new(target, self.names[target], action, vec![at]) };
+        let mut done = None;
+        if self.random.chance(600) {
+            let noted: &Done = done.insert(Box::default());
+            // SAFETY: it stays beside the operation until that is complete.
+            operation = operation.noted(unsafe { DoneAt::new(NonNull::from(noted)) }).keeping_its_records();
+        }
+        Started { operation, target, data, kind, done, parts: VecDeque::new() }
+    }
+
+    /// A datagram between an initiator and a starter leaves: it may be lost, doubled and late.
+    fn let_go(&mut self, from: usize, to: usize, is_answer: bool, datagram: &[u8]) {
+        let copies = usize::from(!self.random.chance(200)) + usize::from(self.random.chance(100));
+        for _ in 0..copies {
+            let at = self.ns + 5_000 + self.random.below(400_000);
+            self.asked.push(Asked { at, from, to, is_answer, datagram: datagram.to_vec() });
+        }
+    }
+
+    /// Asks starters for what a rank waits for, as each of its threads would.
+    fn ask(&mut self, rank: usize) {
+        let mut questions = Vec::new();
+        let Node { engine, open, current, .. } = &mut self.nodes[rank];
+        for one in open.iter_mut().chain(current) {
+            one.parts.extend(one.operation.take_kept());
+            while one.parts.front().is_some_and(|part| !engine.awaits(one.target, part)) {
+                one.parts.pop_front();
+            }
+            let Some(part) = one.parts.front() else { continue };
+            if engine.first_kept(one.target) != Some(part.number) || !self.random.chance(100) {
+                continue;
+            }
+            let place = Place { region: 0, generation: 1 };
+            let (from, to, record) = (rank as u32, one.target as u32, one.operation.record(part));
+            let question = Question { key: KEY, from, to, number: part.number, place, record: &record };
+            questions.push((one.target, question.encode()));
+        }
+        for (to, question) in questions {
+            self.let_go(rank, to, false, &question);
+        }
+    }
+
+    /// Questions come to starters, which nothing stops, and answers to ranks that are not frozen.
+    fn take_asked(&mut self) {
+        let now = self.ns;
+        let is_late = |asked: &mut Asked| asked.at <= now;
+        for asked in self.asked.extract_if(.., is_late).collect::<Vec<_>>() {
+            let Asked { from, to, is_answer, datagram, .. } = asked;
+            if is_answer {
+                let Node { engine, open, current, frozen_until, .. } = &mut self.nodes[to];
+                if *frozen_until > now {
+                    self.asked.push(Asked { at: *frozen_until, from, to, is_answer, datagram });
+                    continue;
+                }
+                let Some(answer) = Answer::decode(&datagram) else { panic!("no answer") };
+                let is_it = |one: &&mut Started| {
+                    let part = one.parts.front().filter(|part| part.number == answer.number);
+                    one.target == from && part.is_some_and(|part| engine.awaits(from, part))
+                };
+                if open.iter_mut().chain(current).find(is_it).is_some() {
+                    engine.take(from, answer.record);
+                }
+                continue;
+            }
+            let Some(question) = Question::decode(&datagram) else { panic!("no question") };
+            let claims = claims_in(&mut self.claims[to]);
+            // SAFETY: the memory lives as long as the world.
+            let memory = unsafe {
+                Opened::new(NonNull::from(&mut self.memories[to][0]).cast(), (ZONES_AT + RANKS * ZONE) * 8)
+            };
+            let apply = || {
+                stand_in::apply_once(claims, &question, |request, answer| {
+                    Region::plain(memory).apply(from, request, Some(answer))
+                })
+            };
+            if let Some(record) = self.answers.to(to as u32, &question, apply) {
+                let answer = Answer { key: KEY, number: question.number, record }.encode();
+                self.let_go(to, from, true, &answer);
+            }
+        }
     }
 
     /// Compares what has been answered with what must have been there.
     fn check(&mut self, rank: usize) {
         let node = &mut self.nodes[rank];
         let engine = &node.engine;
-        let (done, open) =
-            std::mem::take(&mut node.open).into_iter().partition(|one| engine.outstanding(one.target) == 0);
+        let (done, open) = std::mem::take(&mut node.open).into_iter().partition(|one| one.is_over(engine));
         node.open = open;
         let done: Vec<Started> = done;
         for one in done {
@@ -218,6 +331,7 @@ impl World {
             let time = Now { ns: now, thaw_count: node.thaws };
             node.end.handle_datagram(time, &datagram, &mut Apply(&mut node.engine)).unwrap();
         }
+        self.take_asked();
         let mut is_done = true;
         for rank in 0..RANKS {
             let node = &mut self.nodes[rank];
@@ -236,6 +350,7 @@ impl World {
                 self.nodes[rank].left -= 1;
                 self.nodes[rank].current = Some(self.begin(rank));
             }
+            self.ask(rank);
             let (node, random) = (&mut self.nodes[rank], &mut self.random);
             let time = Now { ns: now, thaw_count: node.thaws };
             node.end.handle_timeout(time);
@@ -297,6 +412,11 @@ impl World {
     }
 }
 
+fn claims_in(words: &mut [u64; RANKS]) -> Claims {
+    // SAFETY: the words live as long as the world, and are reached by atomics alone.
+    Claims::new(unsafe { Opened::new(NonNull::from(words).cast(), RANKS * 8) })
+}
+
 /// Prints how a run that fails is repeated.
 struct Repeat(u64);
 
@@ -317,6 +437,7 @@ fn run(first: u64, rounds: u64) {
     }
 }
 
+// Paper: C3
 #[test]
 fn remote_operations_are_done_once_and_in_order() {
     run(tutti_testkit::seed(), 60);

@@ -22,8 +22,7 @@ const TAKEN_PER_TURN: usize = 32;
 pub struct StandIns {
     /// By number on this node.
     sockets: BTreeMap<u32, UdpSocket>,
-    /// By rank of this node and by who has asked: which question was the last, and its answer.
-    answers: BTreeMap<(u32, u32), (u64, Vec<u8>)>,
+    answers: stand_in::Answers,
 }
 
 impl StandIns {
@@ -35,7 +34,7 @@ impl StandIns {
         }
         let socket = UdpSocket::from(socket);
         if socket.set_nonblocking(true).is_ok() {
-            self.answers.retain(|(rank, _), _| *rank != local_rank);
+            self.answers.forget(local_rank);
             self.sockets.insert(local_rank, socket);
         }
     }
@@ -55,14 +54,10 @@ impl StandIns {
             let question = Question::decode(&bytes[..length])
                 .filter(|question| question.key == key && question.to as usize == rank);
             let Some(question) = question else { continue };
-            let pair = (local_rank, question.from);
-            if let Some(record) = stand_in::apply(segment, local_rank as usize, &question) {
-                self.answers.insert(pair, (question.number, record));
-            }
-            let known = self.answers.get(&pair).filter(|(number, _)| *number == question.number);
-            if let Some((number, record)) = known {
+            let apply = || stand_in::apply(segment, local_rank as usize, &question);
+            if let Some(record) = self.answers.to(local_rank, &question, apply) {
                 // One that is lost is asked for again.
-                let _ = socket.send_to(&Answer { key, number: *number, record }.encode(), asker);
+                let _ = socket.send_to(&Answer { key, number: question.number, record }.encode(), asker);
             }
         }
     }

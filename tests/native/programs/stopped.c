@@ -6,6 +6,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "../../windows/c/stopped.h"
 #include <mpi.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +24,12 @@
         }                                                                             \
     } while (0)
 
+/* Less than what travels as one long message. */
+enum { ROUNDS = 700, ADDS = 50, THREADS = 2, WRITTEN = 100000, READ = 60000, REGION = 1 << 17 };
+
 static const char *folder;
 static int me, pid;
+static tutti_region regions[2];
 
 static const char *file(const char *name)
 {
@@ -91,10 +96,23 @@ static void let_go(void)
     CHECK(kill(pid, SIGCONT) == 0);
 }
 
+/* Several threads wait for answers of the same rank. */
+static void *add(void *nothing)
+{
+    for (int round = 0; round < ADDS; round++) {
+        int64_t found = -1;
+        CHECK(tutti_fetch_add(&regions[1], 16, 1, &found, TUTTI_WAIT) == TUTTI_OK && found >= round);
+    }
+    return nothing;
+}
+
 int main(int argc, char **argv)
 {
-    tutti_region regions[2], queues[2];
-    MPI_Init(&argc, &argv);
+    tutti_region queues[2];
+    int level = 0;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    if (level < MPI_THREAD_MULTIPLE)
+        return 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     pid = (int)getpid();
     if (argc > 1) {
@@ -102,44 +120,49 @@ int main(int argc, char **argv)
         if (me == 1)
             keep();
     }
-    int64_t *memory = tutti_alloc(8192), found = -1;
+    int64_t *memory = tutti_alloc(REGION), found = -1;
     tutti_region own, queue;
-    CHECK(tutti_open(memory, 8192, TUTTI_READ | TUTTI_WRITE | TUTTI_ATOMIC, &own) == TUTTI_OK);
+    CHECK(tutti_open(memory, REGION, TUTTI_READ | TUTTI_WRITE | TUTTI_ATOMIC, &own) == TUTTI_OK);
     CHECK(tutti_queue_open(64, &queue) == TUTTI_OK);
     MPI_Allgather(&own, sizeof own, MPI_BYTE, regions, sizeof own, MPI_BYTE, MPI_COMM_WORLD);
     MPI_Allgather(&queue, sizeof queue, MPI_BYTE, queues, sizeof queue, MPI_BYTE, MPI_COMM_WORLD);
     MPI_Bcast(&pid, 1, MPI_INT, 1, MPI_COMM_WORLD);
     if (me == 0) {
-        /* One record: what a datagram of the network holds. */
-        char text[4000], back[4000];
-        size_t bytes = folder ? 1000 : sizeof text;
-        memset(text, 'x', sizeof text);
+        static char text[WRITTEN], back[READ];
+        for (int at = 0; at < WRITTEN; at++)
+            text[at] = (char)(at * 7 / 3);
         stop();
-        for (int round = 0; round < 1000; round++)
+        for (int round = 0; round < ROUNDS; round++)
             CHECK(tutti_fetch_add(&regions[1], 0, 1, &found, TUTTI_WAIT) == TUTTI_OK && found == round);
         CHECK(tutti_compare_swap(&regions[1], 8, 0, 5, &found, TUTTI_WAIT) == TUTTI_OK && found == 0);
-        CHECK(tutti_write(&regions[1], 16, text, bytes, TUTTI_WAIT) == TUTTI_OK);
-        CHECK(tutti_read(&regions[1], 16, back, bytes, TUTTI_WAIT) == TUTTI_OK);
-        CHECK(memcmp(text, back, bytes) == 0);
+        /* A record is what a datagram of the network holds: these are many between machines. */
+        CHECK(tutti_write(&regions[1], 24, text, WRITTEN, TUTTI_WAIT) == TUTTI_OK);
+        CHECK(tutti_read(&regions[1], 24 + WRITTEN - READ, back, READ, TUTTI_WAIT) == TUTTI_OK);
+        CHECK(memcmp(text + WRITTEN - READ, back, READ) == 0);
+        pthread_t threads[THREADS];
+        for (int thread = 0; thread < THREADS; thread++)
+            CHECK(pthread_create(&threads[thread], NULL, add, NULL) == 0);
+        for (int thread = 0; thread < THREADS; thread++)
+            CHECK(pthread_join(threads[thread], NULL) == 0);
         CHECK(tutti_put(&queues[1], "go on", 5, TUTTI_WAIT) == TUTTI_OK);
         /* Refusals are told too. */
-        CHECK(tutti_write(&regions[1], 8190, text, 4, TUTTI_WAIT) == TUTTI_ERR_RANGE);
+        CHECK(tutti_write(&regions[1], REGION - 2, text, 4, TUTTI_WAIT) == TUTTI_ERR_RANGE);
         CHECK(tutti_put(&regions[1], text, 4, TUTTI_WAIT) == TUTTI_ERR_RIGHT);
         let_go();
-        for (int round = 1000; round < 1200; round++)
+        for (int round = ROUNDS; round < ROUNDS + 200; round++)
             CHECK(tutti_fetch_add(&regions[1], 0, 1, &found, TUTTI_WAIT) == TUTTI_OK && found == round);
     } else {
         char message[64];
         size_t bytes = sizeof message;
         int from;
         CHECK(tutti_take(&queue, message, &bytes, &from, 1) == TUTTI_OK && from == 0 && bytes == 5);
-        CHECK(memory[0] >= 1000 && memory[1] == 5);
+        CHECK(memory[0] >= ROUNDS && memory[1] == 5 && memory[2] == THREADS * ADDS);
         bytes = sizeof message;
         CHECK(tutti_take(&queue, message, &bytes, &from, 0) == TUTTI_EMPTY);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (me == 1) {
-        CHECK(memory[0] == 1200);
+        CHECK(memory[0] == ROUNDS + 200 && memory[2] == THREADS * ADDS);
         puts("stopped: ok");
     }
     MPI_Finalize();

@@ -7,7 +7,7 @@ use tutti_datatype::Buffer;
 
 use super::bulk;
 use super::{ANSWER_BYTES_MAX, ANSWERS_MAX, Offered, Port};
-use crate::operation::Note;
+use crate::operation::{Kept, Note};
 
 /// An answer that is awaited.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(super) struct Awaited {
     pub note: Option<Note>,
     /// The bulk message that brings it, or that it clears.
     pub bulk: Option<bulk::Tag>,
+    /// Number of its request, if that is kept.
+    request: Option<u64>,
 }
 
 /// State of this rank towards another one.
@@ -48,7 +50,7 @@ impl Peer {
         if has_data {
             (self.answers, self.answer_bytes) = (self.answers + 1, self.answer_bytes + into.bytes);
         }
-        let awaited = Some(Awaited { into, has_data, note, bulk: None });
+        let awaited = Some(Awaited { into, has_data, note, bulk: None, request: None });
         if let Some(number) = self.free.pop() {
             self.awaited[number as usize] = awaited;
             return number;
@@ -59,13 +61,26 @@ impl Peer {
 
     /// Takes out an answer that has come, or is not awaited any more.
     pub(super) fn end_answer(&mut self, number: u32) -> Option<Awaited> {
-        let awaited = self.awaited.get_mut(number as usize)?.take()?;
+        let mut awaited = self.awaited.get_mut(number as usize)?.take()?;
+        self.hand_end_on(&mut awaited);
         self.free.push(number);
         self.outstanding -= 1;
         if awaited.has_data {
             (self.answers, self.answer_bytes) = (self.answers - 1, self.answer_bytes - awaited.into.bytes);
         }
         Some(awaited)
+    }
+
+    /// Answers to records that are kept come in any order: the last of an operation to come ends it.
+    fn hand_end_on(&mut self, ended: &mut Awaited) {
+        let Some(note) = ended.note.as_mut().filter(|note| note.is_last && ended.request.is_some()) else {
+            return;
+        };
+        let is_same = |other: &&mut Note| other.at == note.at;
+        let kept = self.awaited.iter_mut().flatten().filter(|other| other.request.is_some());
+        if let Some(other) = kept.filter_map(|other| other.note.as_mut()).find(is_same) {
+            (other.is_last, note.is_last) = (true, false);
+        }
     }
 
     /// A long operation is under way, a get or a put, that ends with this answer.
@@ -100,6 +115,25 @@ impl Peer {
     /// Whether the rank has left.
     pub(super) fn is_gone(&self) -> bool {
         self.is_gone
+    }
+
+    /// The record that is being handed over is kept until its answer has come.
+    pub(super) fn keep(&mut self, number: u32) {
+        let asked = self.asked;
+        if let Some(Some(awaited)) = self.awaited.get_mut(number as usize) {
+            awaited.request = Some(asked);
+        }
+    }
+
+    /// Whether the answer to a record that is kept is awaited. Its number may be another record's by now.
+    pub(super) fn awaits(&self, kept: &Kept) -> bool {
+        let awaited = self.awaited.get(kept.reply as usize).and_then(Option::as_ref);
+        awaited.is_some_and(|awaited| awaited.request == Some(kept.number))
+    }
+
+    /// The first request of those that are kept.
+    pub(super) fn first_kept(&self) -> Option<u64> {
+        self.awaited.iter().flatten().filter_map(|awaited| awaited.request).min()
     }
 
     /// Requests that were handed over to it.
@@ -237,6 +271,27 @@ mod tests {
         peer.end_long(true);
         peer.end_long(true);
         assert!(!peer.keeps_back(false));
+    }
+
+    #[test]
+    fn peer_answers_to_records_that_are_kept_end_their_operation_by_the_last_to_come() {
+        let done = crate::done::Done::default();
+        // SAFETY: it outlives the peer.
+        let at = unsafe { crate::done::DoneAt::new(std::ptr::NonNull::from(&done)) };
+        let mut peer = Peer::default();
+        let numbers = [false, false, true].map(|is_last| {
+            let number = peer.await_answer(Buffer::empty(), true, Some(Note { at, is_last }));
+            peer.keep(number);
+            peer.note_asked();
+            number
+        });
+        for (number, first) in [(numbers[2], Some(0)), (numbers[0], Some(1)), (numbers[1], None)] {
+            assert_eq!(done.count.load(std::sync::atomic::Ordering::Relaxed), 0);
+            let note = peer.end_answer(number).and_then(|awaited| awaited.note);
+            note.into_iter().for_each(|note| note.answered(None));
+            assert_eq!(peer.first_kept(), first);
+        }
+        assert_eq!(done.count.load(std::sync::atomic::Ordering::Relaxed), 1);
     }
 
     #[test]
