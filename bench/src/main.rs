@@ -162,12 +162,14 @@ fn of_paper(options: &Options, what: &str) -> Result<(), String> {
     if let Some(programs) = paper::npb_programs(what) {
         return run_npb(options, &programs);
     }
-    mpis::prepare_limits(&places)?;
     let programs = paper::programs(what);
     let peers = if programs.is_empty() { &[][..] } else { &options.peers };
     let kinds = prepare_with(peers, true, |kind| mpis::prepare_programs(&places, kind, &programs))?;
-    let results = Results { limits: vec![limits(&places, false)?], ..Results::default() };
-    paper::run(&places, &kinds, what, options.quick, options.rounds, loop_ns(&results)?)
+    let ns_per_loop = || {
+        mpis::prepare_limits(&places)?;
+        loop_ns(&Results { limits: vec![limits(&places, false)?], ..Results::default() })
+    };
+    paper::run(&places, &kinds, what, options.quick, options.rounds, &ns_per_loop)
 }
 
 fn measure(options: &Options, rows: &[Row]) -> Result<(), String> {

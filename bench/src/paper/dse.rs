@@ -47,7 +47,7 @@ pub fn access(paper: &Paper<'_>) -> Result<(), String> {
     println!(
         "\napart: kernel and process of an element are two processes, as in the paper; one: they are one."
     );
-    if let Some((us, _)) = paper.bare_network()? {
+    if let Some(us) = paper.bare_network().round_trip_us {
         println!("Limit of a remote read: a round trip of bare UDP, {} us.", number(us));
     }
     Ok(())
@@ -72,7 +72,7 @@ pub fn parts(paper: &Paper<'_>) -> Result<(), String> {
     command.args(["trace-op", "read", "--kernel", "apart", "--place", "virtual-nodes", "-o"]).arg(&file);
     let text = paper.output(&mut command, LIMIT)?;
     println!("### Here\n\n```\n{}\n```\n\npicture: {}", text.trim_end(), file.display());
-    if let Some((us, _)) = paper.bare_network()? {
+    if let Some(us) = paper.bare_network().round_trip_us {
         println!("Limit of T: a round trip of bare UDP, {} us.", number(us));
     }
     Ok(())

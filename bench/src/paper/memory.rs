@@ -39,7 +39,7 @@ pub fn latency(paper: &Paper<'_>) -> Result<(), String> {
         let of = |size: &u64| figure(&lines, &format!("op={op} bytes={}", size.max(&8)), key, scale);
         rows.push(Row::here(name, LATENCY.iter().map(of).collect()));
     }
-    if let Some((us, _)) = paper.bare_network()? {
+    if let Some(us) = paper.bare_network().round_trip_us {
         let figures = LATENCY.iter().map(|size| Some(us / 2.0).filter(|_| *size == 4)).collect();
         rows.push(Row::here("limit: bare UDP, a round trip / 2", figures));
     }
@@ -57,7 +57,7 @@ pub fn bandwidth(paper: &Paper<'_>) -> Result<(), String> {
         let of = |size: &u64| figure(&lines, &format!("stream={op} bytes={size}"), "median_gbs", 1e3);
         rows.push(Row::here(name, STREAM.iter().map(of).collect()));
     }
-    if let Some((_, mb)) = paper.bare_network()? {
+    if let Some(mb) = paper.bare_network().stream_mbs {
         let figures = STREAM.iter().map(|size| Some(mb).filter(|_| *size == 1408)).collect();
         rows.push(Row::here("limit: bare UDP in runs of full datagrams", figures));
     }

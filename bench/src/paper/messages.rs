@@ -44,7 +44,7 @@ const WAYS: [Way; 6] = [
 pub fn round_trip(paper: &Paper<'_>) -> Result<(), String> {
     let mut rows: Vec<Row> = TRIPS_OF_PAPER.iter().map(|(name, figures)| Row::paper(name, figures)).collect();
     rows.extend(measured(paper, &TRIPS, "what=rtt", "median_ns", 1e-3)?);
-    if let Some((us, _)) = paper.bare_network()? {
+    if let Some(us) = paper.bare_network().round_trip_us {
         let figures = TRIPS.iter().map(|size| Some(us).filter(|_| *size == 4)).collect();
         rows.push(Row::here("limit: bare UDP", figures));
     }
@@ -57,7 +57,7 @@ pub fn bandwidth(paper: &Paper<'_>) -> Result<(), String> {
     let mut rows: Vec<Row> =
         STREAMS_OF_PAPER.iter().map(|(name, figures)| Row::paper(name, figures)).collect();
     rows.extend(measured(paper, &STREAMS, "what=stream", "median_gbs", 1e3)?);
-    if let Some((_, mb)) = paper.bare_network()? {
+    if let Some(mb) = paper.bare_network().stream_mbs {
         let figures = STREAMS.iter().map(|size| Some(mb).filter(|_| *size == 1_048_576)).collect();
         rows.push(Row::here("limit: bare UDP", figures));
     }
@@ -78,14 +78,14 @@ pub fn layer(paper: &Paper<'_>) -> Result<(), String> {
     };
     let latency = one(&["--sizes", "4"], "what=rtt", "median_ns")?.map(|ns| ns / 2e3);
     let stream = one(&["--sizes", "1048576", "--stream"], "what=stream", "median_gbs")?.map(|gbs| gbs * 1e3);
-    let limit = paper.bare_network()?;
+    let limit = paper.bare_network();
     let cell = |figure: Option<f64>| figure.map_or_else(|| "-".into(), crate::table::number);
     println!("### Latency and bandwidth between two nodes ({})\n", paper.between());
     println!("| | latency, us | bandwidth, MB/s |\n|---|---|---|");
     println!("| paper: PM on Myrinet | 7.2 | 117.6 |");
     println!("| messages of MPI, 4 B and 1 MiB | {} | {} |", cell(latency), cell(stream));
-    let (half, mb) = (limit.map(|(us, _)| us / 2.0), limit.map(|(_, mb)| mb));
-    println!("| limit: bare UDP | {} | {} |", cell(half), cell(mb));
+    let half = limit.round_trip_us.map(|us| us / 2.0);
+    println!("| limit: bare UDP | {} | {} |", cell(half), cell(limit.stream_mbs));
     Ok(())
 }
 

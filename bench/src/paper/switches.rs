@@ -93,7 +93,7 @@ pub fn speed_up(paper: &Paper<'_>) -> Result<(), String> {
 
 fn experiment(paper: &Paper<'_>, name: &str) -> Result<(), String> {
     needs_root(paper)?;
-    gang::run(paper.places, &[], &[(name, "")], paper.quick, Some(paper.rounds), paper.ns_per_loop)
+    gang::run(paper.places, &[], &[(name, "")], paper.quick, Some(paper.rounds), (paper.ns_per_loop)()?)
 }
 
 /// A quick run has the least and the most nodes only up to 8.
