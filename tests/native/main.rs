@@ -139,6 +139,16 @@ fn native_regions_keep_their_promises_inside_a_node_and_between_virtual_nodes() 
     keeps_its_promises("region_operations", "regions");
 }
 
+/// Operations on memory of a mate by a thread that may make no system call but `read`, `write` and `exit`.
+// Paper: C1
+#[test]
+fn native_operations_inside_a_node_make_no_system_call() {
+    let scratch = Scratch::new("native-light");
+    let compiled = compile("mpicc", "light_calls", scratch.path());
+    let ran = run(program("mpiexec").args(["-n", "2"]).arg(&compiled), LIMIT).expect_success();
+    assert!(ran.stdout.contains("light calls: ok\n"), "{ran}");
+}
+
 /// Operations under way when their region is closed end first, and nothing touches the memory afterwards.
 #[test]
 fn native_regions_are_closed_while_others_work_on_them() {
