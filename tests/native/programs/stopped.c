@@ -25,7 +25,7 @@
     } while (0)
 
 /* Less than what travels as one long message. */
-enum { ROUNDS = 700, ADDS = 50, THREADS = 2, WRITTEN = 100000, READ = 60000, REGION = 1 << 17 };
+enum { ROUNDS = 100, ADDS = 10, THREADS = 2, WRITTEN = 100000, READ = 60000, REGION = 1 << 17 };
 
 static const char *folder;
 static int me, pid;
