@@ -124,7 +124,7 @@ struct World {
     swapped: [u64; RANKS],
     network: Vec<(u64, usize, usize, Vec<u8>)>,
     /// Words of each rank for the others' requests; what starters have answered, and what is on the way.
-    claims: Vec<Box<[u64; RANKS]>>,
+    claims: Vec<[u64; RANKS]>,
     answers: Answers,
     asked: Vec<Asked>,
     random: Random,
@@ -136,7 +136,7 @@ impl World {
         let cells = ZONES_AT + RANKS * ZONE;
         let mut memories: Vec<Box<[u64]>> = (0..RANKS).map(|_| vec![0; cells].into_boxed_slice()).collect();
         let mut names = Vec::new();
-        let mut claims: Vec<Box<[u64; RANKS]>> = (0..RANKS).map(|_| Box::default()).collect();
+        let mut claims = vec![[0; RANKS]; RANKS];
         let nodes = (0..RANKS).map(|rank| {
             let peers = (0..RANKS).filter(|peer| *peer != rank);
             let peers = peers.map(|peer| (Rank(peer as u32), PlainMemory::new(FIFO_BYTES)));
