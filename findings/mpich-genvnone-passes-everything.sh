@@ -1,10 +1,10 @@
 #!/bin/bash
-# mpiexec of MPICH 5.0.2 and of Intel MPI 2021.18.1 has options that say which of the launcher's environment variables a
-# program gets: -genvnone, "do not pass any environment variables", -genvlist A, "environment variable list to pass", and
-# -envnone and -envlist for one of several programs (its help). On the host of the launcher none of them keeps anything back:
-# the program has all variables, as with -genvall, since it inherits what the launcher itself has. So a job that was tried on
-# one machine misses its variables on two, and one that must not see LD_PRELOAD or OMP_NUM_THREADS of its caller does. Only
-# values that are given (-genv A x) are as they should be. Seen with the wheels of PyPI.
+# mpiexec of MPICH 5.0.2 and of Intel MPI 2021.18.1 has options that say which of its environment variables a program gets:
+# -genvnone, "do not pass any environment variables", -genvlist A, "environment variable list to pass", and -envnone and
+# -envlist for one of several programs (MPICH's help). On the host of mpiexec none of them keeps anything back: the program
+# has all variables, as with -genvall, since it inherits what mpiexec itself has. On another host, which is reached by a line
+# of a shell in place of ssh here, they do as they say. So a job that was tried on one machine misses its variables on the
+# next, and ranks of one job differ in them. Seen with the wheels of PyPI.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -14,7 +14,13 @@ cat >program <<'END'
 #!/bin/sh
 echo "KEPT is ${KEPT-not set}, DROPPED is ${DROPPED-not set}"
 END
-chmod +x program
+cat >ssh-without-variables <<'END'
+#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+shift
+exec env -i PATH="$PATH" sh -c "$*"
+END
+chmod +x program ssh-without-variables
 for package in mpich==5.0.2 impi; do
     python3 -m venv "$package"
     wheels=$package
@@ -27,6 +33,11 @@ for package in mpich==5.0.2 impi; do
             # shellcheck disable=SC2086
             printf '%s %s: %s\n' "$package" "$option" "$(timeout 60 mpiexec -n 1 $option ./program 2>/dev/null)"
         done
+        [ "$package" != mpich==5.0.2 ] || for option in -genvall -genvnone "-genvlist KEPT"; do
+            # shellcheck disable=SC2086
+            printf '%s %s, another host: %s\n' "$package" "$option" "$(timeout 60 mpiexec -launcher ssh -localhost 127.0.0.1 \
+                -launcher-exec "$work/ssh-without-variables" -hosts elsewhere -n 1 $option ./program 2>/dev/null)"
+        done
     )
 done | tee said
 cat >expected <<'END'
@@ -35,6 +46,9 @@ mpich==5.0.2 -genvlist KEPT: KEPT is kept, DROPPED is dropped
 mpich==5.0.2 -genvnone -genv KEPT new: KEPT is new, DROPPED is dropped
 mpich==5.0.2 -envnone: KEPT is kept, DROPPED is dropped
 mpich==5.0.2 -envlist KEPT: KEPT is kept, DROPPED is dropped
+mpich==5.0.2 -genvall, another host: KEPT is kept, DROPPED is dropped
+mpich==5.0.2 -genvnone, another host: KEPT is not set, DROPPED is not set
+mpich==5.0.2 -genvlist KEPT, another host: KEPT is kept, DROPPED is not set
 impi -genvnone: KEPT is kept, DROPPED is dropped
 impi -genvlist KEPT: KEPT is kept, DROPPED is dropped
 impi -genvnone -genv KEPT new: KEPT is new, DROPPED is dropped
