@@ -27,7 +27,8 @@ use crate::handle::Handle;
 
 /// A rank that computes answers within a millisecond, on a busy machine later.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Time for which an answer is waited for before the rank's own is looked for again.
+/// Time for which an answer is waited for before the rank's own is looked for again; and after which a thread
+/// looks whether its record has become the first.
 const LOOK: Duration = Duration::from_millis(1);
 /// Datagrams that are looked at for an answer: some are late.
 const LATE: usize = 8;

@@ -511,11 +511,11 @@ unsafe impl Waiting for RemoteWait<'_> {
         report.put_alternative(|report| report.put(Wait::other(0, false)));
     }
 
-    fn idle(&mut self, (): (), backoff: Backoff) -> Idle {
+    fn idle(&mut self, (): (), _: Backoff) -> Idle {
         let RemoteWait { rank, otherwise: Some(otherwise) } = self else { return Idle::Usual };
         let left = otherwise.due().map(|due| due.saturating_duration_since(Instant::now()));
-        match (left, backoff) {
-            (Some(Duration::ZERO), _) => {
+        match left {
+            Some(Duration::ZERO) => {
                 let mut record = None;
                 if rank.remote_memory().is_some_and(|mut memory| otherwise.look(&mut memory)) {
                     rank.in_between(|| record = otherwise.ask());
@@ -527,8 +527,9 @@ unsafe impl Waiting for RemoteWait<'_> {
                 }
                 Idle::Look
             }
-            (Some(left), Backoff::Sleep) => Idle::Rest(left),
-            _ => Idle::Usual,
+            // Nobody asks in the place of a thread that sleeps.
+            Some(left) => Idle::Until(left),
+            None => Idle::Usual,
         }
     }
 }

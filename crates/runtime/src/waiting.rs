@@ -8,8 +8,8 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use tutti_shm::waits;
 pub use tutti_shm::waits::RestEnd;
+use tutti_shm::waits::{self, Limit};
 
 use crate::rank::{LOCK, LockedRank};
 use crate::sleep::SleepReport;
@@ -22,8 +22,10 @@ pub enum Idle {
     Usual,
     /// Time passed by the interface itself: the thread looks again.
     Look,
-    /// The thread sleeps for so long at most.
+    /// The thread sleeps, for so long at most if nobody else is awake.
     Rest(Duration),
+    /// The usual follows; where that is a sleep it takes so long at most, whoever is awake.
+    Until(Duration),
 }
 
 /// A thread's view of an interface, which it has locked, when it waits.
@@ -115,25 +117,26 @@ fn idle<W: Waiting>(
         waits::wake_completed(rank);
     }
     let is_alone = rank.waits.awake() == 1;
-    match host.idle(goal, backoff) {
-        Idle::Usual => {}
+    let limit = match host.idle(goal, backoff) {
+        Idle::Usual => Limit::None,
         Idle::Look => return RestEnd::Look,
-        Idle::Rest(at_most) => return rest(host, waiter, Some(at_most), goal, is_over),
-    }
+        Idle::Rest(time) => return rest(host, waiter, Limit::Sentry(time), goal, is_over),
+        Idle::Until(time) => Limit::Always(time),
+    };
     match backoff {
         Backoff::Poll => host.rank().in_between(core::hint::spin_loop),
         Backoff::Yield if is_alone => host.rank().offer_core(),
-        Backoff::Yield | Backoff::Sleep => return rest(host, waiter, None, goal, is_over),
+        Backoff::Yield | Backoff::Sleep => return rest(host, waiter, limit, goal, is_over),
     }
     RestEnd::Look
 }
 
-/// Sleeps, for so long at most if nobody else is awake.
+/// Sleeps.
 #[cold]
 fn rest<W: Waiting>(
     host: &mut W,
     waiter: &mut Waiter,
-    at_most: Option<Duration>,
+    limit: Limit,
     goal: W::Goal<'_>,
     is_over: &mut dyn FnMut(&mut W::State) -> bool,
 ) -> RestEnd {
@@ -142,7 +145,7 @@ fn rest<W: Waiting>(
     let mut is_over = || is_over(unsafe { state.as_mut() });
     // SAFETY: as above.
     let describe = |report: &mut SleepReport| W::describe(unsafe { described.as_ref() }, goal, report);
-    let rested = host.rank().rest(&mut is_over, &describe, at_most);
+    let rested = host.rank().rest(&mut is_over, &describe, limit);
     waiter.reset();
     rested
 }

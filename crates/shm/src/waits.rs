@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | awake | polls, and gives the lock back between polls | - |
 //! | the sentry, one at most | sleeps until the rank's bell is rung | a peer; a thread that finds its wait over |
-//! | seated | sleeps on a word of its own | a thread that finds its wait over, or that leaves without a sentry behind it |
+//! | seated | sleeps on a word of its own | a thread that finds its wait over, or that leaves without a sentry behind it; its own clock |
 //!
 //! A thread calls [`begin`], looks, and [`rest`]s when it has found nothing for long enough, until it finds
 //! something and calls [`end`]. Who is awake while another rests tells it when its wait is over
@@ -55,6 +55,17 @@ pub enum RestEnd {
     Look,
     /// Returned when the wait is over; [`end`] is not called.
     Over,
+}
+
+/// How long a rest may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// No limit: until there is something.
+    None,
+    /// Time at most if nobody else is awake.
+    Sentry(Duration),
+    /// Time at most, whoever is awake: then there is something to do that no other thread does.
+    Always(Duration),
 }
 
 /// A thread's view of its process, which it has locked.
@@ -177,7 +188,7 @@ fn leave_sleepers<H: Host>(host: &mut H) {
 /// Sleeps until the wait is over, or there is something to look at. The calling thread is awake and has found
 /// nothing.
 #[cold]
-pub fn rest<H: Host>(host: &mut H, test: H::Test, at_most: Option<Duration>) -> RestEnd {
+pub fn rest<H: Host>(host: &mut H, test: H::Test, limit: Limit) -> RestEnd {
     let mut bell = None;
     if host.waits().awake() == 1 {
         bell = Some(doorbell::prepare_sleep(endpoint(host)));
@@ -197,9 +208,13 @@ pub fn rest<H: Host>(host: &mut H, test: H::Test, at_most: Option<Duration>) -> 
     host.waits().sleepers.push(Sleeper { seat: NonNull::from(&seat), is_poller: bell.is_some(), test });
     let own = endpoint(host);
     host.release();
-    match bell {
-        Some(bell) => doorbell::await_bell(own, bell, at_most),
-        None => {
+    match (bell, limit) {
+        (Some(bell), Limit::None) => doorbell::await_bell(own, bell, None),
+        (Some(bell), Limit::Sentry(time) | Limit::Always(time)) => {
+            doorbell::await_bell(own, bell, Some(time));
+        }
+        (None, Limit::Always(time)) => futex::wait(&seat, ASLEEP, Some(time)),
+        (None, Limit::None | Limit::Sentry(_)) => {
             while seat.load(Ordering::Acquire) == ASLEEP {
                 futex::wait(&seat, ASLEEP, None);
             }
@@ -282,3 +297,48 @@ fn wake<T>(endpoint: &Endpoint, sleeper: &Sleeper<T>, word: u32) {
 
 #[cfg(all(test, loom))]
 mod model;
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Process {
+        endpoint: Endpoint,
+        waits: Waits<()>,
+    }
+
+    // SAFETY: there is one thread; the endpoint lives as long as the value.
+    unsafe impl Host for Process {
+        type Test = ();
+        fn waits(&mut self) -> &mut Waits<()> {
+            &mut self.waits
+        }
+        fn endpoint(&self) -> NonNull<Endpoint> {
+            NonNull::from(&self.endpoint)
+        }
+        fn progress(&mut self) -> bool {
+            false
+        }
+        fn is_over(&mut self, (): ()) -> bool {
+            false
+        }
+        fn before_sleep(&mut self, _: Option<()>) {}
+        fn release(&mut self) {}
+        fn acquire(&mut self) {}
+    }
+
+    #[test]
+    fn waits_thread_with_something_to_do_looks_when_it_is_time_though_another_is_awake() {
+        let mut process = Process::default();
+        for _ in 0..2 {
+            begin(&mut process);
+        }
+        for awake in [2, 1] {
+            assert_eq!(process.waits.awake(), awake);
+            let rested = rest(&mut process, (), Limit::Always(Duration::from_millis(1)));
+            assert_eq!((rested, process.waits.awake()), (RestEnd::Look, awake));
+            end(&mut process);
+        }
+        assert_eq!(process.waits.waiting(), 0);
+    }
+}

@@ -25,7 +25,7 @@
     } while (0)
 
 /* Less than what travels as one long message. */
-enum { ROUNDS = 100, ADDS = 10, THREADS = 2, WRITTEN = 100000, READ = 60000, REGION = 1 << 17 };
+enum { ROUNDS = 700, ADDS = 50, THREADS = 3, WRITTEN = 100000, READ = 60000, REGION = 1 << 17 };
 
 static const char *folder;
 static int me, pid;
@@ -106,6 +106,15 @@ static void *add(void *nothing)
     return nothing;
 }
 
+/* A thread that waits for something else meanwhile. */
+static void *await_message(void *nothing)
+{
+    int number = 0;
+    MPI_Recv(&number, 1, MPI_INT, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+    CHECK(number == 5);
+    return nothing;
+}
+
 int main(int argc, char **argv)
 {
     tutti_region queues[2];
@@ -132,6 +141,8 @@ int main(int argc, char **argv)
         for (int at = 0; at < WRITTEN; at++)
             text[at] = (char)(at * 7 / 3);
         stop();
+        pthread_t other, threads[THREADS];
+        CHECK(pthread_create(&other, NULL, await_message, NULL) == 0);
         for (int round = 0; round < ROUNDS; round++)
             CHECK(tutti_fetch_add(&regions[1], 0, 1, &found, TUTTI_WAIT) == TUTTI_OK && found == round);
         CHECK(tutti_compare_swap(&regions[1], 8, 0, 5, &found, TUTTI_WAIT) == TUTTI_OK && found == 0);
@@ -139,11 +150,12 @@ int main(int argc, char **argv)
         CHECK(tutti_write(&regions[1], 24, text, WRITTEN, TUTTI_WAIT) == TUTTI_OK);
         CHECK(tutti_read(&regions[1], 24 + WRITTEN - READ, back, READ, TUTTI_WAIT) == TUTTI_OK);
         CHECK(memcmp(text + WRITTEN - READ, back, READ) == 0);
-        pthread_t threads[THREADS];
         for (int thread = 0; thread < THREADS; thread++)
             CHECK(pthread_create(&threads[thread], NULL, add, NULL) == 0);
         for (int thread = 0; thread < THREADS; thread++)
             CHECK(pthread_join(threads[thread], NULL) == 0);
+        CHECK(MPI_Send(&(int){5}, 1, MPI_INT, 0, 1, MPI_COMM_SELF) == 0);
+        CHECK(pthread_join(other, NULL) == 0);
         CHECK(tutti_put(&queues[1], "go on", 5, TUTTI_WAIT) == TUTTI_OK);
         /* Refusals are told too. */
         CHECK(tutti_write(&regions[1], REGION - 2, text, 4, TUTTI_WAIT) == TUTTI_ERR_RANGE);

@@ -2,10 +2,9 @@
 //! When it does, [`crate::waiting`] decides.
 
 use std::ptr::NonNull;
-use std::time::Duration;
 
 use tutti_shm::endpoint::Endpoint;
-use tutti_shm::waits::{self, Host, RestEnd, Waits};
+use tutti_shm::waits::{self, Host, Limit, RestEnd, Waits};
 
 use super::{LOCK, LockedRank};
 use crate::service_state;
@@ -65,12 +64,12 @@ impl LockedRank {
         LOCK.acquire();
     }
 
-    /// Sleeps until the wait is over or there may be news, for so long at most if nobody else is awake.
+    /// Sleeps until the wait is over or there may be news, or the limit is reached.
     pub(crate) fn rest(
         &mut self,
         is_over: &mut Function<'_>,
         describe: &Describe<'_>,
-        at_most: Option<Duration>,
+        limit: Limit,
     ) -> RestEnd {
         let (is_over, describe): (*mut Function<'_>, *const Describe<'_>) = (is_over, describe);
         // SAFETY: only the lifetimes change; nobody has the test any more when `waits::rest` returns.
@@ -80,7 +79,7 @@ impl LockedRank {
                 describe: std::mem::transmute::<*const Describe<'_>, *const Describe<'static>>(describe),
             }
         };
-        let rested = waits::rest(self, test, at_most);
+        let rested = waits::rest(self, test, limit);
         self.take_back_asleep();
         rested
     }

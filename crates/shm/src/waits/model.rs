@@ -75,7 +75,7 @@ fn wait(shared: &Shared, word: usize) {
         if thread.is_over(word) {
             break end(&mut thread);
         }
-        if rest(&mut thread, word, None) == RestEnd::Over {
+        if rest(&mut thread, word, Limit::None) == RestEnd::Over {
             break;
         }
     }
