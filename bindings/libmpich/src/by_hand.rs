@@ -114,8 +114,11 @@ unsafe fn make_key(place: *mut c_int, make: impl FnOnce(*mut c_int) -> c_int) ->
     code
 }
 
-/// Values of predefined attributes that are constants of ours, as MPICH's: places that stay.
-static VALUES: [AtomicI32; 5] = [const { AtomicI32::new(0) }; 5];
+/// Values of predefined attributes that are one for the process, as MPICH's: places that stay.
+static VALUES: [AtomicI32; 3] = [const { AtomicI32::new(0) }; 3];
+/// Values of attributes of a window, its kind and its model, each at its own place: one window's stays what it
+/// is when another's is asked for.
+static WINDOW_VALUES: [c_int; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 /// Makes the value of a predefined attribute MPICH's: ours points to an integer.
 unsafe fn put_attribute(key: c_int, place: *mut c_void, flag: *const c_int) {
@@ -134,8 +137,14 @@ unsafe fn put_attribute(key: c_int, place: *mut c_void, flag: *const c_int) {
             MPI_WIN_MODEL => roles::out_window_memory_models(value),
             _ => roles::out_rank(value),
         };
-        VALUES[at].store(value, Ordering::Relaxed);
-        *place = VALUES[at].as_ptr();
+        *place = match VALUES.get(at) {
+            Some(own) => {
+                own.store(value, Ordering::Relaxed);
+                own.as_ptr()
+            }
+            // Neither has another value.
+            None => &raw const WINDOW_VALUES[value as usize % WINDOW_VALUES.len()],
+        };
     }
 }
 

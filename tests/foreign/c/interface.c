@@ -311,6 +311,12 @@ static void files_and_windows(const char *name)
     MPI_Win_get_attr(win, MPI_WIN_CREATE_FLAVOR, &kind, &flag);
     MPI_Win_get_attr(win, MPI_WIN_MODEL, &model, &flag);
     CHECK(*kind == MPI_WIN_FLAVOR_ALLOCATE && *model == MPI_WIN_UNIFIED);
+    int *other_kind;
+    MPI_Win other;
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &other);
+    MPI_Win_get_attr(other, MPI_WIN_CREATE_FLAVOR, &other_kind, &flag);
+    CHECK(*other_kind == MPI_WIN_FLAVOR_DYNAMIC && *kind == MPI_WIN_FLAVOR_ALLOCATE);
+    MPI_Win_free(&other);
     MPI_Win_fence(MPI_MODE_NOPRECEDE, win);
     MPI_Put(&value, 1, MPI_INT, (rank + 1) % size, 0, 1, MPI_INT, win);
     MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
