@@ -24,11 +24,13 @@
 //! | [`library`] | libpmix: the functions that are called, and the upcalls; no other module has `unsafe` |
 //! | [`machine`] | what the servers of all nodes know together, changed by words in one order; pure |
 //! | [`spaces`], [`names`], [`gathers`] | its parts: namespaces, published names, operations of several |
+//! | [`fences`] | fences of all ranks, by their numbers |
 //! | [`status`] | numbers by which operations end |
 //! | [`texts`] | texts for the user, as libraries send them |
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod fences;
 pub mod gathers;
 pub mod library;
 pub mod machine;

@@ -15,8 +15,8 @@ use std::path::Path;
 use std::ptr;
 
 use self::abi::{
-    Info, KeysCallback, OpCallback, RawProcess, RawValue, array, bytes_of, info, key, leak, made_text,
-    number, process_value, rank_value, raw_process, short, terminated, text, texts_of,
+    Info, KeysCallback, OpCallback, Own, RawProcess, RawValue, bytes_of, c_string, info, key, number,
+    rank_value, raw_process, short, texts_of,
 };
 use self::upcalls::{Module, UPCALLS};
 use crate::spaces::{Process, Space};
@@ -40,6 +40,8 @@ const SETTLE_ROUNDS: usize = 16;
 const MAJOR_MIN: u32 = 4;
 /// The first version that leaves the time of an operation of a group on several nodes to its host.
 const GROUP_MAJOR: u32 = 5;
+/// The first version that leaves that of PMIx_Connect to it.
+const CONNECT_MAJOR: u32 = 6;
 
 type Init = unsafe extern "C" fn(*mut Module, *mut Info, usize) -> c_int;
 type RegisterSpace =
@@ -137,6 +139,12 @@ impl Library {
         self.major >= GROUP_MAJOR
     }
 
+    /// Whether the host minds how long the processes of several nodes wait for PMIx_Connect and PMIx_Disconnect;
+    /// otherwise libpmix answers them itself when the time is over.
+    pub fn leaves_connect_times(&self) -> bool {
+        self.major >= CONNECT_MAJOR
+    }
+
     /// Begins to serve a job, once in the life of the process.
     ///
     /// # Errors
@@ -145,13 +153,15 @@ impl Library {
         UPCALLS.set(upcalls).map_err(|_| "this process serves a job already")?;
         let node = &job.nodes[job.node as usize];
         let module = Box::leak(Box::new(Module::new()));
-        let own = leak(vec![
-            info("pmix.hname", text(node)),
-            info("pmix.srvr.tmpdir", text(&job.folder)),
-            info("pmix.sys.tmpdir", text(&job.folder)),
-        ]);
+        // Both stay for ever: there is one of them in the life of the process.
+        let own = Box::leak(Box::<Own>::default());
+        let list = Box::leak(Box::new([
+            info("pmix.hname", own.text(node)),
+            info("pmix.srvr.tmpdir", own.text(&job.folder)),
+            info("pmix.sys.tmpdir", own.text(&job.folder)),
+        ]));
         // SAFETY: table and list stay for ever.
-        self.check("PMIx_server_init", unsafe { (self.init)(module, own.as_mut_ptr(), own.len()) })
+        self.check("PMIx_server_init", unsafe { (self.init)(module, list.as_mut_ptr(), list.len()) })
     }
 
     /// Has no more connections accepted than this: then [`Upcalls::handle_crowd`] is called.
@@ -164,10 +174,11 @@ impl Library {
     /// # Errors
     /// Line of what libpmix refuses.
     pub fn admit(&self, job: &Description, space: &Space) -> Result<Vec<Vec<String>>, String> {
-        let all = leak(self.job_info(job, space)?);
-        let name = terminated(&space.name);
+        let mut own = Own::default();
+        let mut all = self.job_info(job, space, &mut own)?;
+        let name = c_string(space.name.as_bytes());
         let local = space.ranks_on(job.node).count() as c_int;
-        // SAFETY: name and list stay for ever; without a callback the call is over when it returns.
+        // SAFETY: without a callback the call is over when it returns, and libpmix has copied what it keeps.
         let status = unsafe {
             (self.register_space)(name.as_ptr(), local, all.as_mut_ptr(), all.len(), None, ptr::null_mut())
         };
@@ -177,8 +188,9 @@ impl Library {
 
     /// Removes a namespace: nothing of it is left.
     pub fn dismiss(&self, space: &str) {
-        // SAFETY: the name stays for ever; without a callback the call is over when it returns.
-        unsafe { (self.deregister_space)(terminated(space).as_ptr(), None, ptr::null_mut()) };
+        let name = c_string(space.as_bytes());
+        // SAFETY: without a callback the call is over when it returns.
+        unsafe { (self.deregister_space)(name.as_ptr(), None, ptr::null_mut()) };
     }
 
     /// Asks a rank of this node for its keys, for another node: [`Upcalls::handle_keys`] gives them when they
@@ -214,9 +226,10 @@ impl Library {
 
     /// Expects a rank, and gives its variables.
     fn admit_rank(&self, space: &str, rank: u32) -> Result<Vec<String>, String> {
-        let process = Box::leak(Box::new(RawProcess { space: key(space), rank }));
+        let process = &RawProcess { space: key(space), rank };
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        // SAFETY: the process stays for ever; the object is given back in upcalls, which do not use it.
+        // SAFETY: without a callback the call is over when it returns, and libpmix has copied the process. The
+        // object is given back in upcalls, which do not use it.
         let status =
             unsafe { (self.register_client)(process, user, group, ptr::null_mut(), None, ptr::null_mut()) };
         self.check("PMIx_server_register_client", status)?;
@@ -225,10 +238,12 @@ impl Library {
         self.check("PMIx_server_setup_fork", unsafe { (self.setup_fork)(process, &raw mut list) })?;
         // SAFETY: as above.
         let variables = unsafe { texts_of(list.cast_const().cast()) };
+        // SAFETY: libpmix has made list and texts by malloc, for its caller to free.
+        unsafe { free_list(list) };
         Ok(variables.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect())
     }
 
-    fn job_info(&self, job: &Description, space: &Space) -> Result<Vec<Info>, String> {
+    fn job_info(&self, job: &Description, space: &Space, own: &mut Own) -> Result<Vec<Info>, String> {
         let list = |ranks: &mut dyn Iterator<Item = u32>| {
             ranks.map(|rank| rank.to_string()).collect::<Vec<_>>().join(",")
         };
@@ -236,34 +251,34 @@ impl Library {
         let name = |node: u32| job.nodes.get(node as usize).map_or("", String::as_str);
         let names: Vec<&str> = used.iter().map(|node| name(*node)).collect();
         let per_node: Vec<String> = used.iter().map(|node| list(&mut space.ranks_on(*node))).collect();
-        let nodes = self.generated("PMIx_generate_regex", self.generate_regex, &names.join(","))?;
-        let ranks = self.generated("PMIx_generate_ppn", self.generate_ppn, &per_node.join(";"))?;
+        let nodes = self.generated("PMIx_generate_regex", self.generate_regex, &names.join(","), own)?;
+        let ranks = self.generated("PMIx_generate_ppn", self.generate_ppn, &per_node.join(";"), own)?;
         let local: Vec<u32> = space.ranks_on(job.node).collect();
         let count = space.numbers.len() as u32;
         let among_all = &space.among_all;
         let mut all = vec![
             info("pmix.nmap", nodes),
             info("pmix.pmap", ranks),
-            info("pmix.jobid", text(&space.name)),
+            info("pmix.jobid", own.text(&space.name)),
             info("pmix.job.size", number(count)),
             info("pmix.max.size", number(count)),
             info("pmix.univ.size", number(job.universe)),
             info("pmix.offset", number(among_all.offset)),
             info("pmix.job.napps", number(space.programs.len() as u32)),
             info("pmix.num.nodes", number(used.len() as u32)),
-            info("pmix.tmpdir", text(&job.folder)),
-            info("pmix.nsdir", text(&job.folder)),
+            info("pmix.tmpdir", own.text(&job.folder)),
+            info("pmix.nsdir", own.text(&job.folder)),
         ];
         if let Some(first) = local.first() {
             all.extend([
                 info("pmix.local.size", number(local.len() as u32)),
                 info("pmix.node.size", number(among_all.node_sizes.get(&job.node).copied().unwrap_or(0))),
-                info("pmix.lpeers", text(&list(&mut local.iter().copied()))),
+                info("pmix.lpeers", own.text(&list(&mut local.iter().copied()))),
                 info("pmix.lldr", rank_value(*first)),
             ]);
         }
-        let parent = || space.parent.as_ref().map(|parent| info("pmix.parent", process_value(parent)));
-        all.extend(parent());
+        let parent = space.parent.as_ref().map(|parent| info("pmix.parent", own.process(parent)));
+        all.extend(parent);
         for node in &used {
             for (local, rank) in space.ranks_on(*node).enumerate() {
                 let mut of_rank = vec![
@@ -272,25 +287,31 @@ impl Library {
                     info("pmix.nrank", short(among_all.node_ranks[rank as usize])),
                     info("pmix.grank", rank_value(among_all.offset.saturating_add(rank))),
                     info("pmix.nodeid", number(*node)),
-                    info("pmix.hname", text(name(*node))),
+                    info("pmix.hname", own.text(name(*node))),
                     info("pmix.appnum", number(space.program_of(rank))),
                 ];
-                of_rank.extend(parent());
+                of_rank.extend(parent);
                 if *node == job.node {
                     let number = space.numbers[rank as usize];
-                    of_rank.push(info("pmix.pdir", text(&format!("{}/{number}", job.folder))));
+                    of_rank.push(info("pmix.pdir", own.text(&format!("{}/{number}", job.folder))));
                 }
-                all.push(info("pmix.pdata", array(of_rank)));
+                all.push(info("pmix.pdata", own.array(of_rank)));
             }
         }
         Ok(all)
     }
 
-    fn generated(&self, name: &str, function: Generate, input: &str) -> Result<RawValue, String> {
+    fn generated(
+        &self,
+        name: &str,
+        function: Generate,
+        input: &str,
+        own: &mut Own,
+    ) -> Result<RawValue, String> {
         let mut out: *mut c_char = ptr::null_mut();
         // SAFETY: the text ends with a zero; libpmix stores one that it has allocated, or none.
-        self.check(name, unsafe { function(terminated(input).as_ptr(), &raw mut out) })?;
-        Ok(made_text(out))
+        self.check(name, unsafe { function(c_string(input.as_bytes()).as_ptr(), &raw mut out) })?;
+        Ok(own.made_text(out))
     }
 
     fn check(&self, function: &str, status: c_int) -> Result<(), String> {
@@ -300,6 +321,25 @@ impl Library {
         // SAFETY: libpmix has a static text for any number.
         let why = unsafe { bytes_of((self.error_string)(status)) }.unwrap_or_default();
         Err(format!("libpmix refuses {function}: {} ({status})", String::from_utf8_lossy(&why)))
+    }
+}
+
+/// Frees a list that ends with a null pointer, or is one, with its texts.
+///
+/// # Safety
+/// All have been made by malloc, and are not used any more.
+unsafe fn free_list(list: *mut *mut c_char) {
+    if list.is_null() {
+        return;
+    }
+    let mut place = list;
+    // SAFETY: the caller's promise: until the null pointer each is a text.
+    unsafe {
+        while !(*place).is_null() {
+            libc::free((*place).cast());
+            place = place.add(1);
+        }
+        libc::free(list.cast());
     }
 }
 
@@ -316,7 +356,8 @@ unsafe fn function<F>(address: *mut c_void) -> F {
 fn load(name: &str) -> Result<*mut c_void, String> {
     // SAFETY: the text ends with a zero. The library is the user's choice, as the program itself is, and this
     // process has the user's identity.
-    let handle = unsafe { libc::dlopen(terminated(name).as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+    let handle =
+        unsafe { libc::dlopen(c_string(name.as_bytes()).as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
     if !handle.is_null() {
         return Ok(handle);
     }

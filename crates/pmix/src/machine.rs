@@ -95,6 +95,8 @@ pub enum Word {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
+    /// The processes of a node have waited as long as they wanted in the fence of all with this number.
+    EndFence(u32),
 }
 
 /// The answer to a request of this node.
@@ -118,6 +120,8 @@ pub enum Deed {
     Answer(u64, Answer),
     /// A node wants the keys of a process of this one, with this number.
     AskRank(u32, u64, Process),
+    /// The fence of all with this number is over without those that are not in it yet.
+    EndFence(u32),
 }
 
 /// State that the servers share.
@@ -185,6 +189,7 @@ impl Machine {
                     self.answer(given.node, given.number, late(), &mut deeds);
                 }
             }
+            Word::EndFence(fence) => deeds.push(Deed::EndFence(fence)),
             Word::AskKeys { number, process } => match self.spaces.node(&process) {
                 Some(owner) if owner == self.here => deeds.push(Deed::AskRank(node, number, process)),
                 Some(_) => {}

@@ -11,12 +11,13 @@
 //! what the rank does then.
 //!
 //! What other nodes have a part in is a word ([`crate::machine`]), also for a job on one node, which needs
-//! nobody to pass it on. A fence of all ranks that the job began with goes its own way: it carries more.
+//! nobody to pass it on. A fence of all ranks that the job began with goes its own way: it carries more. Its
+//! number is the same on all nodes, also where it is given up ([`Fences`]).
 //!
 //! A rank that waits only so long waits in the job's time: without that in which the job stands still, which
 //! the starter knows.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -27,12 +28,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, Signal, getpid, getrlimit, kill_process, setrlimit};
 use serde::Serialize;
 
+use crate::fences::Fences;
 use crate::gathers::Kind;
 use crate::library::{Library, NUMBERS, Pending, Reply, Request, Upcalls};
 use crate::machine::{Answer, Deed, Machine, Pieces, Word, pieces};
 use crate::spaces::{Process, Space};
 use crate::status;
-use crate::wire::{Description, FromServer, Incoming, MESSAGE_BYTES_MAX, Newcomers, ToServer, encode};
+use crate::texts::{LEFT_OUT, Rate, Taken};
+use crate::wire::{Bound, Description, FromServer, GIVEN_BYTES_MAX, Incoming, Newcomers, ToServer, encode};
 
 /// Memory that ranks may fill with keys and values, beyond what the server has when they start.
 const KEYS_BYTES_MAX: u64 = 256 << 20;
@@ -42,13 +45,13 @@ const ROOM_BYTES: u64 = 2 << 30;
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of a text of a rank, at most: the rest is cut.
 const TEXT_BYTES_MAX: usize = 16 << 10;
-/// Texts of all ranks, at most.
-const TEXTS_MAX: usize = 1024;
 /// Connections that the ranks may hold: so many each, and some more. A program of MPI has one.
 const CONNECTIONS_PER_RANK: u32 = 4;
 const CONNECTIONS_MIN: u32 = 256;
 /// Descriptors that the process has beside them, at most.
 const OTHER_DESCRIPTORS: u64 = 64;
+/// Number that no request has.
+const NO_REQUEST: u64 = 0;
 /// Requests that wait at once, at most.
 const WAITING_MAX: usize = 4096;
 
@@ -141,22 +144,32 @@ struct Shared {
 struct State {
     machine: Machine,
     pieces: Pieces,
-    /// Fences of all ranks that wait for the other nodes, in the order in which they began.
-    fences: VecDeque<Pending>,
+    fences: Fences,
     /// Requests that wait for their answer.
     waiting: BTreeMap<u64, Waiting>,
     /// Number of the last one.
     last: u64,
-    /// Texts that have been sent.
-    texts: usize,
+    texts: Rate,
 }
 
 /// A request that waits.
 struct Waiting {
     pending: Pending,
     ends: Ends,
-    /// Other nodes know of it.
-    is_told: bool,
+    lateness: Lateness,
+}
+
+/// What is done when a request has waited as long as its processes wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lateness {
+    /// It is answered: no other node knows of it.
+    Answer,
+    /// All servers end it by its number.
+    GiveUp,
+    /// The same, and libpmix answers on this node itself, at this moment.
+    Forget(Instant),
+    /// All servers end this fence.
+    EndFence(u32),
 }
 
 /// The end of a request that has not got its answer.
@@ -175,10 +188,10 @@ impl Shared {
         let state = State {
             machine,
             pieces: Pieces::default(),
-            fences: VecDeque::new(),
+            fences: Fences::default(),
             waiting: BTreeMap::new(),
             last: 0,
-            texts: 0,
+            texts: Rate::default(),
         };
         let (starter, state, replies) = (Mutex::new(starter), Mutex::new(state), Mutex::new(replies));
         let is_alone = job.nodes.len() == 1;
@@ -201,16 +214,25 @@ impl Shared {
         let _ = replies.send(Reply(pending, answer));
     }
 
+    /// Answers a request, if it waits still.
+    fn answer(&self, number: Option<u64>, answer: &Answer) {
+        let waiting = number.and_then(|number| self.state().waiting.remove(&number));
+        // What libpmix has answered itself it does not know any more.
+        let is_known = |one: &Waiting| !matches!(one.lateness, Lateness::Forget(at) if at <= Instant::now());
+        let waiting = waiting.filter(is_known);
+        waiting.into_iter().for_each(|one| self.reply(one.pending, answer.clone()));
+    }
+
     fn handle_message(&self, message: ToServer, job: &Description) {
         match message {
             ToServer::Begin(_) => {}
-            ToServer::Fenced(given) => {
-                let fence = self.state().fences.pop_front();
-                if let Some(pending) = fence {
-                    self.reply(pending, Answer::Gathered(given, None, Vec::new()));
-                }
+            ToServer::Fenced { number, given } => {
+                let request = self.state().fences.end(number);
+                self.answer(request, &Answer::Gathered(given, None, Vec::new()));
             }
             ToServer::Flush => {
+                // The job ends: what ranks say about that is to be read.
+                self.state().texts.refill();
                 self.library.get().into_iter().for_each(Library::settle);
                 self.send(&FromServer::Flushed);
             }
@@ -224,13 +246,9 @@ impl Shared {
                 self.dismiss(name.as_slice());
             }
             ToServer::Spawned { number, order } => {
-                let (waiting, name) = {
-                    let mut state = self.state();
-                    let waiting = state.waiting.remove(&number.into());
-                    (waiting, order.map(|order| state.machine.spaces.name_of(order)))
-                };
+                let name = order.map(|order| self.state().machine.spaces.name_of(order));
                 let answer = name.map_or(Answer::Status(status::FAILED_TO_LAUNCH), Answer::Space);
-                waiting.into_iter().for_each(|Waiting { pending, .. }| self.reply(pending, answer.clone()));
+                self.answer(Some(number.into()), &answer);
             }
             ToServer::Frozen(ns) => self.handle_frozen(Duration::from_nanos(ns)),
         }
@@ -259,8 +277,8 @@ impl Shared {
             return self.handle_word(self.here, word);
         }
         let pieces = pieces(&word);
-        if pieces.iter().map(Vec::len).sum::<usize>() > MESSAGE_BYTES_MAX / 2 {
-            return self.send(&FromServer::Full);
+        if pieces.iter().map(Vec::len).sum::<usize>() > GIVEN_BYTES_MAX {
+            return self.send(&FromServer::Full(Bound::Word));
         }
         // In one go: the starter passes on what it gets.
         let mut starter = self.starter.lock().unwrap_or_else(PoisonError::into_inner);
@@ -272,9 +290,10 @@ impl Shared {
         let deeds = self.state().machine.handle_word(node, word);
         for deed in deeds {
             match deed {
-                Deed::Answer(number, answer) => {
-                    let waiting = self.state().waiting.remove(&number);
-                    waiting.into_iter().for_each(|one| self.reply(one.pending, answer.clone()));
+                Deed::Answer(number, answer) => self.answer(Some(number), &answer),
+                Deed::EndFence(fence) => {
+                    let request = self.state().fences.give_up(fence);
+                    self.answer(request, &Answer::Status(status::TIMEOUT));
                 }
                 Deed::AskRank(to, number, process) => {
                     let asked = self.library.get().map(|library| library.ask_rank(&process, to, number));
@@ -287,7 +306,7 @@ impl Shared {
     }
 
     /// Keeps a request until its answer; gives its number.
-    fn keep(&self, pending: Pending, timeout_s: Option<u64>, is_told: bool) -> Result<u64, i32> {
+    fn keep(&self, pending: Pending, timeout_s: Option<u64>, lateness: Lateness) -> Result<u64, i32> {
         let ends = match timeout_s {
             Some(seconds) => Ends::After(Instant::now(), Duration::from_secs(seconds.min(u32::MAX.into()))),
             None => Ends::Never,
@@ -299,7 +318,7 @@ impl Shared {
             }
             state.last += 1;
             let number = state.last;
-            state.waiting.insert(number, Waiting { pending, ends, is_told });
+            state.waiting.insert(number, Waiting { pending, ends, lateness });
             number
         };
         if ends != Ends::Never {
@@ -312,7 +331,7 @@ impl Shared {
     fn handle_frozen(&self, frozen: Duration) {
         let lived = |at: Instant| at.saturating_duration_since(self.began);
         let now = lived(Instant::now()).saturating_sub(frozen);
-        let (mut late, mut words) = (Vec::new(), Vec::new());
+        let (mut late, mut answered, mut words) = (Vec::new(), Vec::new(), Vec::new());
         let late: Vec<Waiting> = {
             let mut state = self.state();
             for (number, waiting) in &mut state.waiting {
@@ -323,13 +342,22 @@ impl Shared {
                     && end <= now
                 {
                     waiting.ends = Ends::Never;
-                    if waiting.is_told { words.push(*number) } else { late.push(*number) }
+                    match waiting.lateness {
+                        Lateness::Answer => late.push(*number),
+                        Lateness::GiveUp => words.push(Word::GiveUp { number: *number }),
+                        Lateness::Forget(_) => {
+                            answered.push(*number);
+                            words.push(Word::GiveUp { number: *number });
+                        }
+                        Lateness::EndFence(fence) => words.push(Word::EndFence(fence)),
+                    }
                 }
             }
+            answered.iter().for_each(|number| drop(state.waiting.remove(number)));
             late.iter().filter_map(|number| state.waiting.remove(number)).collect()
         };
         late.into_iter().for_each(|one| self.reply(one.pending, Answer::Status(status::TIMEOUT)));
-        words.into_iter().for_each(|number| self.tell(Word::GiveUp { number }));
+        words.into_iter().for_each(|word| self.tell(word));
     }
 
     /// Whether somebody may have waited as long as it wanted, if the job had not stood still.
@@ -355,27 +383,45 @@ impl Server {
     }
 
     fn log(&self, process: Option<Process>, text: Vec<u8>, pending: Pending) {
-        let is_taken = {
-            let mut state = self.0.state();
-            state.texts += 1;
-            state.texts <= TEXTS_MAX
-        };
-        if is_taken && !text.is_empty() {
+        if !text.is_empty() {
             let rank = process.and_then(|process| self.number(&process)).unwrap_or(u32::MAX);
-            let text = text[..text.len().min(TEXT_BYTES_MAX)].to_vec();
-            self.0.send(&FromServer::Log { rank, text });
+            let taken = self.0.state().texts.take(self.0.began.elapsed());
+            let text = match taken {
+                Taken::Whole => text[..text.len().min(TEXT_BYTES_MAX)].to_vec(),
+                Taken::Last => LEFT_OUT.into(),
+                Taken::Not => Vec::new(),
+            };
+            if !text.is_empty() {
+                self.0.send(&FromServer::Log { rank, text });
+            }
         }
         self.0.reply(pending, Answer::Status(status::SUCCESS));
     }
 
     /// A fence of all that the job began with.
-    fn fence_all(&self, bytes: Vec<u8>, pending: Pending) {
-        if bytes.len() > MESSAGE_BYTES_MAX / 2 {
-            return self.0.send(&FromServer::Full);
+    fn fence_all(&self, given: Vec<u8>, timeout_s: Option<u64>, pending: Pending) -> Result<(), i32> {
+        if given.len() > GIVEN_BYTES_MAX {
+            self.0.send(&FromServer::Full(Bound::Fence));
+            return Ok(());
         }
+        // In an upcall: they come one after the other.
+        let number = self.0.state().fences.next();
+        let kept = self.0.keep(pending, timeout_s, Lateness::EndFence(number));
         // Before the message: its answer may be faster than this thread.
-        self.0.state().fences.push_back(pending);
-        self.0.send(&FromServer::Fence(bytes));
+        let is_open = self.0.state().fences.begin(number, kept.unwrap_or(NO_REQUEST));
+        match kept {
+            Ok(_) if is_open => self.0.send(&FromServer::Fence { number, given }),
+            Ok(request) => self.0.answer(Some(request), &Answer::Status(status::TIMEOUT)),
+            Err(_) => self.0.tell(Word::EndFence(number)),
+        }
+        kept.map(drop)
+    }
+
+    /// What is done when PMIx_Connect or PMIx_Disconnect has waited so long.
+    fn connect_lateness(&self, timeout_s: Option<u64>) -> Lateness {
+        let is_minded = self.0.library.get().is_some_and(Library::leaves_connect_times);
+        let at = timeout_s.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
+        at.filter(|_| !is_minded).map_or(Lateness::GiveUp, Lateness::Forget)
     }
 
     /// A request that is a word.
@@ -385,7 +431,7 @@ impl Server {
         timeout_s: Option<u64>,
         word: impl FnOnce(u64) -> Word,
     ) -> Result<(), i32> {
-        let number = self.0.keep(pending, timeout_s, true)?;
+        let number = self.0.keep(pending, timeout_s, Lateness::GiveUp)?;
         self.0.tell(word(number));
         Ok(())
     }
@@ -397,28 +443,30 @@ impl Upcalls for Server {
             Request::Connected(process) => self.pass_on(&process, pending, FromServer::Connected),
             Request::Finalized(process) => self.pass_on(&process, pending, FromServer::Finalized),
             Request::Abort(process, status) => {
+                self.0.state().texts.refill();
                 self.pass_on(&process, pending, |rank| FromServer::Abort { rank, status });
             }
             Request::Log(process, text) => self.log(process, text, pending),
-            Request::Gather { kind: Kind::Fence, processes, bytes, .. }
+            Request::Gather { kind: Kind::Fence, processes, bytes, timeout_s, .. }
                 if self.0.state().machine.spaces.are_first(&processes) =>
             {
-                self.fence_all(bytes, pending);
+                return self.fence_all(bytes, timeout_s, pending);
             }
             Request::Gather { kind, processes, bytes, wants_context, timeout_s } => {
-                let is_group = !matches!(kind, Kind::Fence);
-                let is_minded = self.0.library.get().is_some_and(Library::leaves_group_times);
-                let timeout_s = timeout_s.filter(|_| !is_group || is_minded);
-                return self.ask(pending, timeout_s, |number| Word::Gather {
-                    number,
-                    kind,
-                    processes,
-                    bytes,
-                    wants_context,
-                });
+                let library = self.0.library.get();
+                let (timeout_s, lateness) = match kind {
+                    Kind::Connect | Kind::Disconnect => (timeout_s, self.connect_lateness(timeout_s)),
+                    Kind::Construct(_) | Kind::Destruct(_) => {
+                        let is_minded = library.is_some_and(Library::leaves_group_times);
+                        (timeout_s.filter(|_| is_minded), Lateness::GiveUp)
+                    }
+                    Kind::Fence => (timeout_s, Lateness::GiveUp),
+                };
+                let number = self.0.keep(pending, timeout_s, lateness)?;
+                self.0.tell(Word::Gather { number, kind, processes, bytes, wants_context });
             }
             Request::Keys(process, timeout_s) => {
-                let number = self.0.keep(pending, timeout_s, false)?;
+                let number = self.0.keep(pending, timeout_s, Lateness::Answer)?;
                 self.0.tell(Word::AskKeys { number, process });
             }
             Request::Publish { owner, range, is_read_once, entries } => {
@@ -439,7 +487,7 @@ impl Upcalls for Server {
             }
             Request::Spawn(process, commands) => {
                 let rank = self.number(&process).ok_or(status::BAD_PARAMETER)?;
-                let number = self.0.keep(pending, None, false)? as u32;
+                let number = self.0.keep(pending, None, Lateness::Answer)? as u32;
                 self.0.send(&FromServer::Spawn { number, rank, commands });
             }
         }
@@ -499,6 +547,6 @@ fn watch(shared: &Shared, limit: u64) {
         }
         std::thread::sleep(LOOK_PAUSE);
     }
-    shared.send(&FromServer::Full);
+    shared.send(&FromServer::Full(Bound::Keys));
     let _ = kill_process(getpid(), Signal::KILL);
 }

@@ -8,6 +8,64 @@
 //! 1, whether the text follows (a byte) | 1, length, the text and a zero
 //! ```
 
+use std::time::Duration;
+
+/// Texts that are passed on at once.
+const AT_ONCE: u32 = 1024;
+/// Texts for which there is new room in a second.
+const PER_SECOND: u128 = 64;
+/// Line in place of the first text for which there is no room.
+pub const LEFT_OUT: &str = "further texts are left out (PMIx_Log)\n";
+
+/// The rate at which texts of all ranks of a node are passed on.
+#[derive(Debug)]
+pub struct Rate {
+    room: u32,
+    /// Moment until which room has come, since the process began.
+    until: Duration,
+    is_cut: bool,
+}
+
+/// What becomes of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is passed on.
+    Whole,
+    /// [`LEFT_OUT`] is passed on in its place.
+    Last,
+    /// It is left out.
+    Not,
+}
+
+impl Default for Rate {
+    fn default() -> Self {
+        Rate { room: AT_ONCE, until: Duration::ZERO, is_cut: false }
+    }
+}
+
+impl Rate {
+    /// A text has come.
+    pub fn take(&mut self, now: Duration) -> Taken {
+        let new = now.saturating_sub(self.until).as_millis() * PER_SECOND / 1000;
+        if new > 0 {
+            self.until = now;
+            self.room = AT_ONCE.min(self.room.saturating_add(u32::try_from(new).unwrap_or(AT_ONCE)));
+        }
+        if self.room > 0 {
+            self.room -= 1;
+            // The line comes again when all room has been there in between.
+            self.is_cut &= self.room + 1 < AT_ONCE;
+            return Taken::Whole;
+        }
+        if std::mem::replace(&mut self.is_cut, true) { Taken::Not } else { Taken::Last }
+    }
+
+    /// The job ends: there is room for what explains it.
+    pub fn refill(&mut self) {
+        self.room = AT_ONCE;
+    }
+}
+
 /// The text of a message; one that is not packed is its own.
 pub fn of_message(bytes: Vec<u8>) -> Vec<u8> {
     match packed(&bytes) {
@@ -52,6 +110,22 @@ mod tests {
             string("MPI_ABORT was invoked\n"),
         ]
         .concat()
+    }
+
+    #[test]
+    fn texts_beyond_the_rate_are_left_out_with_one_line_until_there_is_room() {
+        let mut rate = Rate::default();
+        let mut take = |count: u32, seconds: u64| {
+            (0..count).map(|_| rate.take(Duration::from_secs(seconds))).collect::<Vec<_>>()
+        };
+        assert_eq!(take(AT_ONCE, 0), vec![Taken::Whole; AT_ONCE as usize]);
+        assert_eq!(take(3, 0), [Taken::Last, Taken::Not, Taken::Not]);
+        let after_a_second = take(66, 1);
+        assert_eq!(after_a_second[63..], [Taken::Whole, Taken::Not, Taken::Not]);
+        assert_eq!(take(AT_ONCE, 1000), vec![Taken::Whole; AT_ONCE as usize]);
+        assert_eq!(take(2, 1000), [Taken::Last, Taken::Not]);
+        rate.refill();
+        assert_eq!(rate.take(Duration::from_secs(1000)), Taken::Whole);
     }
 
     #[test]

@@ -7,9 +7,12 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tutti_protocol::codec;
+use tutti_protocol::wire::PUTS_BYTES_MAX;
 
-/// Bytes of a message, at most: what all ranks of a node give in one fence.
-pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// Bytes of a message, at most: what all ranks of a job give in one fence, and some more.
+pub const MESSAGE_BYTES_MAX: usize = PUTS_BYTES_MAX + 1024;
+/// Bytes that the ranks of a node give in one fence, or ask of the other nodes in one request, at most.
+pub const GIVEN_BYTES_MAX: usize = PUTS_BYTES_MAX / 2;
 const HEAD_BYTES: usize = size_of::<u32>();
 
 /// The job, as the server describes it to libpmix.
@@ -87,8 +90,14 @@ pub struct Command {
 pub enum ToServer {
     /// The job; the first message.
     Begin(Description),
-    /// Bytes that the ranks of all nodes have given in the fence that all are in.
-    Fenced(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// End of a fence that all ranks are in.
+    Fenced {
+        /// Number of the fence.
+        number: u32,
+        /// Bytes that the ranks of all nodes have given.
+        #[serde(with = "serde_bytes")]
+        given: Vec<u8>,
+    },
     /// Ranks have ended: what they have sent before is to come before [`FromServer::Flushed`].
     Flush,
     /// A piece of a word of the server of a node ([`crate::machine`]).
@@ -140,12 +149,18 @@ pub enum FromServer {
         #[serde(with = "serde_bytes")]
         text: Vec<u8>,
     },
-    /// All ranks of this node are in a fence of all ranks, and have given this.
-    Fence(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// All ranks of this node are in a fence of all ranks.
+    Fence {
+        /// Number of the fence: they begin with 1.
+        number: u32,
+        /// Bytes that the ranks have given.
+        #[serde(with = "serde_bytes")]
+        given: Vec<u8>,
+    },
     /// The answer to [`ToServer::Flush`].
     Flushed,
-    /// The ranks have put more than the server may hold.
-    Full,
+    /// The ranks have gone beyond a bound.
+    Full(Bound),
     /// A piece of a word for the servers of all nodes.
     Word(#[serde(with = "serde_bytes")] Vec<u8>),
     /// New ranks may start, with these variables, in the order of those of this node.
@@ -175,6 +190,17 @@ pub enum FromServer {
     Clock,
     /// The ranks hold more connections than the server may have: so many.
     Crowded(u32),
+}
+
+/// Bound of what ranks put and ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Bound {
+    /// Keys and values that the server holds.
+    Keys,
+    /// What the ranks of a node give in one fence of all ([`GIVEN_BYTES_MAX`]).
+    Fence,
+    /// What is asked of the other nodes in one request ([`GIVEN_BYTES_MAX`]).
+    Word,
 }
 
 /// A message as it travels.
@@ -236,6 +262,10 @@ mod tests {
         }
     }
 
+    fn fence(given: Vec<u8>) -> FromServer {
+        FromServer::Fence { number: 1, given }
+    }
+
     #[test]
     fn description_counts_ranks_of_nodes() {
         let job = description();
@@ -244,8 +274,11 @@ mod tests {
 
     #[test]
     fn messages_arrive_whole_from_any_pieces() {
-        let messages =
-            [FromServer::Ready(vec![vec!["A=1".into()]]), FromServer::Fence(vec![0, 255]), FromServer::Full];
+        let messages = [
+            FromServer::Ready(vec![vec!["A=1".into()]]),
+            fence(vec![0, 255]),
+            FromServer::Full(Bound::Fence),
+        ];
         let bytes = messages.iter().flat_map(encode).collect::<Vec<u8>>();
         for piece in 1..bytes.len() {
             let (mut incoming, mut taken) = (Incoming::default(), Vec::new());
@@ -281,7 +314,7 @@ mod tests {
             FromServer::Abort { rank: u32::MAX, status: -1 },
             FromServer::Crowded(300),
         ];
-        let fence = FromServer::Fence(vec![7; 100]);
+        let fence = fence(vec![7; 100]);
         let command = Command { ranks: 2, file: b"a".to_vec(), ..Command::default() };
         let spawn = FromServer::Spawn { number: 1, rank: 0, commands: vec![command] };
         let admitted = FromServer::Admitted { order: 3, variables: vec![vec!["A=1".into()]] };
@@ -289,7 +322,11 @@ mod tests {
         let from = from.iter().chain(&ended).map(encode).collect::<Vec<_>>();
         let new = Newcomers { order: 3, ranks: vec![4, 5], nodes: vec![0, 1], programs: vec![2], parent: 1 };
         let word = ToServer::Word { node: 1, piece: vec![1, 2, 3] };
-        let to = [ToServer::Begin(description()), ToServer::Fenced(vec![1; 50]), ToServer::Flush];
+        let to = [
+            ToServer::Begin(description()),
+            ToServer::Fenced { number: 2, given: vec![1; 50] },
+            ToServer::Flush,
+        ];
         let to = to.into_iter().chain([ToServer::Admit(new), word]);
         let to: Vec<Vec<u8>> = to.map(|to| encode(&to)).collect();
         let samples = [from, to].concat();

@@ -80,6 +80,8 @@ pub const HEAD_BYTES: usize = 12;
 pub const DATA_BYTES_MAX: usize = 64 << 10;
 /// Payload of any frame, at most: a job's arguments and environment are bounded by the kernel far below.
 pub const PAYLOAD_BYTES_MAX: usize = 256 << 20;
+/// Bytes that the ranks of all nodes put in a barrier of PMI or give in a fence of PMIx, at most.
+pub const PUTS_BYTES_MAX: usize = 64 << 20;
 
 /// Numbers of kinds, now and later: another one is not of this protocol.
 pub const LATER: std::ops::RangeInclusive<u32> = 1..=255;

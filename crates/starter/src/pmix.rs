@@ -25,9 +25,9 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
 use tutti_os::stat::Stat;
-use tutti_pmix::wire::{Command, FromServer, Incoming, Newcomers, ToServer, encode};
+use tutti_pmix::wire::{Bound, Command, FromServer, Incoming, Newcomers, ToServer, encode};
 use tutti_protocol::paths;
-use tutti_protocol::wire::Job;
+use tutti_protocol::wire::{Job, PUTS_BYTES_MAX};
 
 use self::folder::Folder;
 use self::setup::{become_server, describe, own_variables};
@@ -48,6 +48,8 @@ const START_NS: u64 = 60_000_000_000;
 const LOOK_NS: u64 = 1_000_000_000;
 /// A freeze of the job by signals, which reaches one process after the other, is not seen so often in a row.
 const STOPPED_LOOKS: u32 = 3;
+/// From the death of a rank to that of the server which has caused it, at most.
+const END_SEEN_NS: i64 = 50_000_000;
 /// From the end of its socket to that of the process, about.
 const END_WAIT_NS: i64 = 200_000_000;
 /// From the end of the ranks to that of what they have sent, at most.
@@ -124,22 +126,12 @@ pub struct Pmix {
     local: usize,
     /// Orders whose ranks it does not expect yet, and which of them are of this node.
     admitting: Vec<(u32, Vec<u32>)>,
-    fences: Fences,
+    /// Whether this is the job's only node.
+    alone: bool,
     started_ns: u64,
     look_ns: u64,
     /// At so many looks one after the other it was stopped.
     stopped_looks: u32,
-}
-
-/// Fences of all ranks of the job.
-#[derive(Debug, Default)]
-struct Fences {
-    /// Number of fences that are over.
-    over: u32,
-    /// The ranks of this node are in the next one.
-    reported: bool,
-    /// Whether this is the job's only node.
-    alone: bool,
 }
 
 /// Whether a program of a job needs PMIx.
@@ -185,7 +177,7 @@ impl Pmix {
             variables: None,
             local: job.local_ranks().count(),
             admitting: Vec::new(),
-            fences: Fences { alone: job.part.is_none(), ..Fences::default() },
+            alone: job.part.is_none(),
             started_ns: now_ns(),
             look_ns: now_ns() + LOOK_NS,
             stopped_looks: 0,
@@ -213,6 +205,17 @@ impl Pmix {
             events.extend(self.handle_ready());
         }
         events
+    }
+
+    /// Waits a moment for the server's end: its ranks die of it, and may be seen before it.
+    pub fn await_end(&mut self) -> Vec<PmixEvent> {
+        if let Some(control) = &self.control {
+            // The end of the other side is seen without being asked for.
+            let mut polled =
+                [PollFd::new(control, PollFlags::empty()), PollFd::new(&self.process, PollFlags::IN)];
+            let _ = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: END_SEEN_NS }));
+        }
+        self.handle_ready()
     }
 
     /// Whether the ranks may start.
@@ -288,13 +291,16 @@ impl Pmix {
         events
     }
 
-    /// All ranks of the job are in a fence; this is what those of all nodes have given.
-    pub fn handle_fence(&mut self, fence: u32, given: Vec<u8>) {
-        if fence == self.fences.over + 1 && self.fences.reported {
-            self.fences.over = fence;
-            self.fences.reported = false;
-            self.put(&ToServer::Fenced(given));
+    /// All ranks of the job are in the fence with this number; this is what those of all nodes have given. The
+    /// server passes over one that has ended.
+    pub fn handle_fence(&mut self, number: u32, given: Vec<u8>) -> Vec<PmixEvent> {
+        let mut events = Vec::new();
+        if given.len() > PUTS_BYTES_MAX {
+            self.fail(fence_excess(given.len()), &mut events);
+        } else {
+            self.put(&ToServer::Fenced { number, given });
         }
+        events
     }
 
     /// When [`Self::handle_time`] is due.
@@ -367,10 +373,7 @@ impl Pmix {
             }
             FromServer::Ready(_) => {}
             FromServer::Refused(line) => self.fail(one_line(&line), events),
-            FromServer::Full => self.fail(
-                "the ranks have put more keys and values over PMIx than a job may (256 MiB on a node)".into(),
-                events,
-            ),
+            FromServer::Full(bound) => self.fail(bound_line(bound).into(), events),
             FromServer::Crowded(limit) => self.fail(
                 format!("the ranks have opened more connections to the PMIx server than it may have ({limit} on a node)"),
                 events,
@@ -392,14 +395,10 @@ impl Pmix {
             }
             FromServer::Flushed => events.push(PmixEvent::Flushed),
             FromServer::Log { rank, text } => events.push(PmixEvent::Text(rank, text)),
-            FromServer::Fence(given) if self.fences.alone => {
-                self.fences.reported = true;
-                self.handle_fence(self.fences.over + 1, given);
+            FromServer::Fence { number, given } if self.alone => {
+                events.extend(self.handle_fence(number, given));
             }
-            FromServer::Fence(given) => {
-                self.fences.reported = true;
-                events.push(PmixEvent::Fence(self.fences.over + 1, given));
-            }
+            FromServer::Fence { number, given } => events.push(PmixEvent::Fence(number, given)),
         }
     }
 
@@ -463,6 +462,24 @@ impl Drop for Pmix {
     fn drop(&mut self) {
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
     }
+}
+
+fn bound_line(bound: Bound) -> &'static str {
+    match bound {
+        Bound::Keys => "the ranks have put more keys and values over PMIx than a job may (256 MiB on a node)",
+        Bound::Fence => {
+            "the ranks have given more keys and values in one fence over PMIx than they may (32 MiB on a node)"
+        }
+        Bound::Word => {
+            "the ranks ask more over PMIx in one request than the other nodes can be told (32 MiB)"
+        }
+    }
+}
+
+fn fence_excess(bytes: usize) -> String {
+    format!(
+        "what the ranks of all nodes have given in one fence over PMIx takes {bytes} bytes, and {PUTS_BYTES_MAX} are the most"
+    )
 }
 
 /// A text as one line without control characters.

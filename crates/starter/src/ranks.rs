@@ -238,6 +238,11 @@ impl Ranks {
         }
     }
 
+    /// Whether it has called MPI_Init, and MPI_Finalize not yet.
+    pub fn is_attached(&self, rank: u32) -> bool {
+        self.ranks.get(rank as usize).is_some_and(|rank| rank.mpi == Mpi::Attached)
+    }
+
     /// Whether it has called MPI_Finalize.
     pub fn has_finalized(&self, rank: u32) -> bool {
         self.ranks.get(rank as usize).is_some_and(|rank| rank.mpi == Mpi::Finalized)

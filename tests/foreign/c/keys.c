@@ -114,6 +114,22 @@ int main(int argc, char **argv)
     if (me.rank == 0)
         EXPECT(TIMEOUT, fence(ends, 2, &second, 1));
     EXPECT(0, fence(NULL, 0, NULL, 0));
+    /* Each on its own node: the last rank comes to a fence of all that the others have given up. */
+    if (argc > 2) {
+        char ready[] = "ready";
+        struct info wants_ready[2] = {directive("pmix.wait", 1), directive("pmix.timeout", 300)};
+        struct data late;
+        memset(&late, 0, sizeof late);
+        strcpy(late.key, ready);
+        if (me.rank == last)
+            CHECK(lookup(&late, 1, wants_ready, 2) == 0);
+        EXPECT(TIMEOUT, fence(NULL, 0, &second, me.rank != last));
+        if (me.rank == 0) {
+            struct info info = directive(ready, 1);
+            CHECK(publish(&info, 1) == 0);
+        }
+        EXPECT(0, fence(NULL, 0, NULL, 0));
+    }
 
     struct data wanted;
     memset(&wanted, 0, sizeof wanted);

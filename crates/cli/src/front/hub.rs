@@ -6,7 +6,9 @@ use rustix::event::PollFlags;
 use rustix::process::Signal;
 use tutti_protocol::paths;
 use tutti_protocol::users::refusal::{Reason, read_answer};
-use tutti_protocol::wire::{Cause, Ended, FrameHeader, Kind, Library, Reached, Report, Stalled};
+use tutti_protocol::wire::{
+    Cause, Ended, FrameHeader, Kind, Library, PUTS_BYTES_MAX, Reached, Report, Stalled,
+};
 
 use super::enrolment::{EnrolAction, Enrolment, Refusal};
 use super::floor::Turn;
@@ -309,10 +311,21 @@ impl Front {
     /// As soon as all ranks of all nodes are in a barrier of PMI, all nodes get its end, and what the others
     /// have put.
     fn send_fence(&mut self) {
-        let number =
-            self.links.iter().map(|link| link.fence.as_ref().map(|(number, _)| *number)).min().flatten();
-        let Some(number) = number else { return };
+        // One that a node has given up is replaced by that node's next one.
+        let mut numbers = self.links.iter().map(|link| link.fence.as_ref().map(|(number, _)| *number));
+        let Some(number) = numbers.next().flatten() else { return };
+        if !numbers.all(|other| other == Some(number)) {
+            return;
+        }
         let puts: Vec<_> = self.links.iter_mut().filter_map(|link| Some(link.fence.take()?.1)).collect();
+        let bytes: usize = puts.iter().map(Vec::len).sum();
+        if bytes > PUTS_BYTES_MAX {
+            let line = "what the ranks of all nodes have put over PMI or PMIx for one barrier";
+            self.complain(&format!(
+                "{line} takes {bytes} bytes, and {PUTS_BYTES_MAX} are the most; the job is ended"
+            ));
+            return self.kill(1);
+        }
         self.put(Kind::Fence, number, &puts.concat());
     }
 

@@ -1,8 +1,7 @@
 //! Types of the PMIx standard, version 4 and 5, for 64 bits; values of ours as libpmix wants them, and its
 //! values as ours.
 //!
-//! What is made here stays for ever, unless it says who gives it back: a process serves one job, and the
-//! memory that ranks can make it use is bounded by its owner.
+//! Memory of what is made here is an [`Own`]'s, or of the one that its function names.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
@@ -87,18 +86,65 @@ pub(super) type InfoCallback =
     Option<unsafe extern "C" fn(c_int, *mut Info, usize, *mut c_void, Release, *mut c_void)>;
 pub(super) type KeysCallback = unsafe extern "C" fn(c_int, *const c_char, usize, *mut c_void);
 
-/// A text that stays for ever; what is behind a zero in it is cut.
-pub(super) fn terminated(text: &str) -> &'static CStr {
-    Box::leak(c_string(text.as_bytes()).into_boxed_c_str())
+/// Memory that values point to, for a call of libpmix, which copies what it keeps.
+#[derive(Default)]
+pub(super) struct Own {
+    texts: Vec<CString>,
+    made: Vec<*mut c_char>,
+    processes: Vec<Box<RawProcess>>,
+    lists: Vec<Box<[Info]>>,
+    arrays: Vec<Box<DataArray>>,
 }
 
+impl Own {
+    pub(super) fn text(&mut self, text: &str) -> RawValue {
+        let text = c_string(text.as_bytes());
+        // The letters stay where they are when the list grows.
+        let value = text_value(text.as_ptr());
+        self.texts.push(text);
+        value
+    }
+
+    /// A text that libpmix has made by malloc.
+    pub(super) fn made_text(&mut self, text: *mut c_char) -> RawValue {
+        self.made.push(text);
+        text_value(text)
+    }
+
+    pub(super) fn process(&mut self, process: &Process) -> RawValue {
+        let mut process = Box::new(raw_process(process));
+        let value = RawValue { kind: PROCESS, data: [ptr::from_mut(&mut *process) as usize as u64, 0, 0] };
+        self.processes.push(process);
+        value
+    }
+
+    pub(super) fn array(&mut self, list: Vec<Info>) -> RawValue {
+        let mut list = list.into_boxed_slice();
+        let mut array = Box::new(DataArray { kind: INFO, size: list.len(), array: list.as_mut_ptr().cast() });
+        let value = array_value(&mut array);
+        self.lists.push(list);
+        self.arrays.push(array);
+        value
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        for text in &self.made {
+            // SAFETY: libpmix has made it by malloc, for its caller to free.
+            unsafe { libc::free(text.cast()) }
+        }
+    }
+}
+
+fn text_value(text: *const c_char) -> RawValue {
+    RawValue { kind: STRING, data: [text as usize as u64, 0, 0] }
+}
+
+/// A text; what is behind a zero in it is cut.
 pub(super) fn c_string(bytes: &[u8]) -> CString {
     let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     CString::new(bytes).unwrap_or_default()
-}
-
-pub(super) fn leak<T>(list: Vec<T>) -> &'static mut [T] {
-    Box::leak(list.into_boxed_slice())
 }
 
 pub(super) fn key<const N: usize>(name: &str) -> [c_char; N] {
@@ -116,15 +162,6 @@ pub(super) fn info(name: &str, value: RawValue) -> Info {
     Info { key: key(name), flags: 0, value }
 }
 
-pub(super) fn text(text: &str) -> RawValue {
-    RawValue { kind: STRING, data: [terminated(text).as_ptr() as usize as u64, 0, 0] }
-}
-
-/// A text that libpmix has made.
-pub(super) fn made_text(text: *mut c_char) -> RawValue {
-    RawValue { kind: STRING, data: [text as usize as u64, 0, 0] }
-}
-
 pub(super) fn number(number: u32) -> RawValue {
     RawValue { kind: UINT32, data: [first_bytes(&number.to_ne_bytes()), 0, 0] }
 }
@@ -139,11 +176,6 @@ pub(super) fn size(number: u64) -> RawValue {
 
 pub(super) fn short(number: u16) -> RawValue {
     RawValue { kind: UINT16, data: [first_bytes(&number.to_ne_bytes()), 0, 0] }
-}
-
-pub(super) fn process_value(process: &Process) -> RawValue {
-    let process = Box::leak(Box::new(raw_process(process)));
-    RawValue { kind: PROCESS, data: [ptr::from_mut(process) as usize as u64, 0, 0] }
 }
 
 /// Bytes that stay as long as `bytes`.
@@ -174,12 +206,6 @@ pub(super) unsafe fn free_object(value: &mut RawValue) {
     unsafe { libc::free(copy) }
 }
 
-pub(super) fn array(list: Vec<Info>) -> RawValue {
-    let list = leak(list);
-    let array = DataArray { kind: INFO, size: list.len(), array: list.as_mut_ptr().cast() };
-    array_value(Box::leak(Box::new(array)))
-}
-
 pub(super) fn process_array(list: &mut [RawProcess]) -> DataArray {
     DataArray { kind: PROCESS, size: list.len(), array: list.as_mut_ptr().cast() }
 }
@@ -199,7 +225,7 @@ fn first_bytes(bytes: &[u8]) -> u64 {
 /// A value of ours, which points into `bytes` where it is a text or an object.
 pub(super) fn raw_value(value: &Datum, bytes: &CStr) -> RawValue {
     match value.kind {
-        STRING => RawValue { kind: STRING, data: [bytes.as_ptr() as usize as u64, 0, 0] },
+        STRING => text_value(bytes.as_ptr()),
         BYTE_OBJECT => object(&value.bytes),
         kind => {
             let mut data = [0; 3];
@@ -319,4 +345,31 @@ pub(super) fn process_of(process: &RawProcess) -> Process {
     let name = process.space.iter().take_while(|byte| **byte != 0).map(|byte| byte.cast_unsigned());
     let name: Vec<u8> = name.collect();
     Process { space: String::from_utf8_lossy(&name).into_owned(), rank: process.rank }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_point_to_what_is_there_as_long_as_its_owner() {
+        let mut own = Own::default();
+        let list = (0..50).map(|at| info("key", own.text(&format!("text {at}")))).collect();
+        let value = own.array(list);
+        let more: Vec<_> = (0..50).map(|at| own.text(&at.to_string())).collect();
+        // SAFETY: the array and its list are the owner's.
+        let list = unsafe {
+            let array = &*(value.data[0] as usize as *const DataArray);
+            slice(array.array.cast::<Info>(), array.size)
+        };
+        assert_eq!((list.len(), more.len()), (50, 50));
+        for (at, info) in list.iter().enumerate() {
+            // SAFETY: the text is the owner's.
+            let text = unsafe { info.datum() }.expect("a text").bytes;
+            assert_eq!(String::from_utf8(text), Ok(format!("text {at}")));
+        }
+        // SAFETY: any length may be asked for.
+        let made = unsafe { libc::calloc(1, 8) }.cast::<c_char>();
+        assert_eq!(own.made_text(made).data[0], made as usize as u64);
+    }
 }

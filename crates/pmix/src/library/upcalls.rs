@@ -409,41 +409,38 @@ unsafe fn command_of(app: &App, job_infos: &[Info]) -> Option<Command> {
 unsafe extern "C" fn on_connect(
     processes: *const RawProcess,
     count: usize,
-    _infos: *const Info,
-    _info_count: usize,
+    infos: *const Info,
+    info_count: usize,
     callback: OpCallback,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: libpmix gives so many processes.
-    unsafe { join(Kind::Connect, processes, count, callback, data) }
+    // SAFETY: libpmix gives so many of each.
+    let (processes, infos) = unsafe { (processes_of(processes, count), slice(infos, info_count)) };
+    join(Kind::Connect, processes, infos, callback, data)
 }
 
 unsafe extern "C" fn on_disconnect(
     processes: *const RawProcess,
     count: usize,
-    _infos: *const Info,
-    _info_count: usize,
+    infos: *const Info,
+    info_count: usize,
     callback: OpCallback,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: libpmix gives so many processes.
-    unsafe { join(Kind::Disconnect, processes, count, callback, data) }
+    // SAFETY: libpmix gives so many of each.
+    let (processes, infos) = unsafe { (processes_of(processes, count), slice(infos, info_count)) };
+    join(Kind::Disconnect, processes, infos, callback, data)
 }
 
-/// Both of them; libpmix minds the time that a process has named.
-///
-/// # Safety
-/// So many processes are there.
-unsafe fn join(
+/// Both of them.
+fn join(
     kind: Kind,
-    processes: *const RawProcess,
-    count: usize,
+    processes: Vec<Process>,
+    infos: &[Info],
     callback: OpCallback,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    let processes = unsafe { processes_of(processes, count) };
-    let (bytes, wants_context, timeout_s) = (Vec::new(), false, None);
+    let (bytes, wants_context, timeout_s) = (Vec::new(), false, timeout_s(infos));
     let request = Request::Gather { kind, processes, bytes, wants_context, timeout_s };
     hand_on(request, Callback::Operation(callback), data)
 }

@@ -204,6 +204,7 @@ impl Starter {
                 self.handle_notices(rank);
                 self.run_pmi(|pmi| pmi.handle_death(rank));
                 self.run_pmix(Pmix::handle_ready);
+                self.await_pmix_end(rank);
                 self.handle_failures();
                 self.handle_spawnings();
                 // One that could have come back has not said itself that it leaves, if it ended by _exit.

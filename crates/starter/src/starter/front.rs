@@ -136,7 +136,8 @@ impl Starter {
 
     fn handle_fence(&mut self, fence: u32, puts: &[u8]) {
         if let Some(pmix) = self.parts.foreign.as_mut().and_then(|foreign| foreign.pmix.as_mut()) {
-            return pmix.handle_fence(fence, puts.to_vec());
+            let events = pmix.handle_fence(fence, puts.to_vec());
+            return self.run_pmix(|_| events);
         }
         let mut wrong = false;
         self.run_pmi(|pmi| {

@@ -36,6 +36,14 @@ impl Starter {
         }
     }
 
+    /// A rank is dead. One that is in the midst of it may have died since the server has: then that is the
+    /// cause.
+    pub(super) fn await_pmix_end(&mut self, rank: u32) {
+        if !self.parts.ranks.is_ending() && self.parts.ranks.is_attached(rank) {
+            self.run_pmix(Pmix::await_end);
+        }
+    }
+
     /// All ranks are dead. What a rank has sent to explain its end may still be on its way.
     pub(super) fn end_pmix(&mut self) {
         if self.parts.ranks.status() != 0 && !self.hurried {
@@ -123,7 +131,8 @@ impl Starter {
         });
         let commands = commands.collect();
         let asker = self.parts.ranks.index_of(rank);
-        if !asker.is_some_and(|asker| self.ask_for_programs(asker as u32, commands, given, number)) {
+        let asked = asker.map(|asker| self.ask_for_programs(asker as u32, commands, given, number));
+        if asked != Some(true) {
             self.answer_pmix_spawn(number, None);
         }
     }

@@ -106,6 +106,8 @@ impl Starter {
         let wanted = commands.iter().fold(0_u32, |sum, command| sum.saturating_add(command.ranks));
         let programs = commands.into_iter().map(|command| program_over_pmi(command, &here)).collect();
         if wanted > LOCAL_RANKS_MAX {
+            let text = format!("{wanted} are more than a job may have on a node ({LOCAL_RANKS_MAX})");
+            self.refuse_programs(parent, &text);
             return false;
         }
         let ask = Ask { parent, request: Request { number, context: 0, programs } };
@@ -115,9 +117,24 @@ impl Starter {
         }
         let is_full = self.later.asks.len() + self.later.again.len() >= ASKS_MAX;
         let word = ask.encode().and_then(|ask| Word::Spawn(given, ask).encode());
-        let Some(ask) = word.filter(|_| !is_full) else { return false };
+        let Some(ask) = word.filter(|_| !is_full) else {
+            let text = match is_full {
+                true => format!("{ASKS_MAX} requests of this node for more ranks wait already"),
+                false => {
+                    "its commands and their environments are too long to be told to the other nodes".into()
+                }
+            };
+            self.refuse_programs(parent, &text);
+            return false;
+        };
         self.put_ask(Asked { ask, ends_ns: now_ns() + WAIT_NS, name: None });
         true
+    }
+
+    /// Says why a rank gets no more processes over PMI or PMIx.
+    pub(super) fn refuse_programs(&mut self, parent: u32, text: &str) {
+        let line = format!("rank {parent} gets no more processes (MPI_Comm_spawn): {text}");
+        self.report(&Report::Warning(line));
     }
 
     /// Begins at once, or when ranks that are about to end have ended, if there is room only then.

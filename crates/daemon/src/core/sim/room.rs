@@ -101,6 +101,21 @@ fn keys_of_a_users_jobs_over_pmi_are_bounded_by_user() {
     assert!(!world.has_ended(first) && world.lines(first).is_empty());
 }
 
+/// Over PMIx the ranks of a node may give up a fence that others have not come to.
+#[test]
+fn fence_that_a_node_has_given_up_delays_no_later_one() {
+    let (mut world, _) = two_jobs(&[1, 2]);
+    let mut come = |node: usize, number| {
+        world.send_as_starter(node, JOBS[0], (Kind::Fence, number, vec![node as u8]));
+        world.run_until(world.now_ms + 2_000);
+        let order = world.core(1).subsystems.relay.order(JOBS[0]).expect("it runs there");
+        (order.fence.number, order.fence.puts.clone())
+    };
+    assert_eq!(come(1, 1), (0, vec![]));
+    assert_eq!(come(1, 2), (0, vec![]));
+    assert_eq!(come(2, 2), (2, vec![1, 2]));
+}
+
 #[test]
 fn starter_with_too_long_output_ends_its_job() {
     let bytes = DATA_BYTES_MAX + 1;

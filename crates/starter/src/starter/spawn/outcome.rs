@@ -102,8 +102,7 @@ impl Starter {
         let Some((rank, number)) = asker else { return };
         if !is_good {
             let rank = self.parts.ranks.world_rank(rank);
-            let line = format!("rank {rank} gets no more processes (MPI_Comm_spawn): {text}");
-            self.report(&Report::Warning(line));
+            self.refuse_programs(rank, text);
         }
         match is_over_pmix {
             true => self.answer_pmix_spawn(number, is_good.then_some(order)),

@@ -109,8 +109,12 @@ impl JobRecord {
 
     /// All ranks are in a barrier of PMI: all nodes get what has been put, as long as there is room.
     fn judge_fence(&mut self, parts: &[Option<&PartState>], puts_bytes_max: usize) {
-        let next = self.order.fence.number + 1;
-        if self.is_ending() || !parts.iter().all(|part| part.is_some_and(|part| part.fence.number == next)) {
+        // Over PMIx a fence may be given up: it has no end of its own, and the next one has its own number.
+        let number = |part: &Option<&PartState>| part.map(|part| part.fence.number);
+        let Some(next) = parts.first().and_then(number).filter(|next| *next > self.order.fence.number) else {
+            return;
+        };
+        if self.is_ending() || !parts.iter().all(|part| number(part) == Some(next)) {
             return;
         }
         let puts: Vec<u8> = parts.iter().flatten().flat_map(|part| part.fence.puts.iter().copied()).collect();
