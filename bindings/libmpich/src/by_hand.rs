@@ -116,8 +116,8 @@ unsafe fn make_key(place: *mut c_int, make: impl FnOnce(*mut c_int) -> c_int) ->
 
 /// Values of predefined attributes that are one for the process, as MPICH's: places that stay.
 static VALUES: [AtomicI32; 3] = [const { AtomicI32::new(0) }; 3];
-/// Values of attributes of a window, its kind and its model, each at its own place: one window's stays what it
-/// is when another's is asked for.
+/// Values of attributes of a window, its kind and its model, each at its own place: one window's stays what
+/// it is when another's is asked for.
 static WINDOW_VALUES: [c_int; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 /// Makes the value of a predefined attribute MPICH's: ours points to an integer.

@@ -11,7 +11,7 @@ pub struct Fences {
     last: u32,
     /// Request of each one that the ranks of this node wait in.
     waiting: BTreeMap<u32, u64>,
-    /// Those that other nodes have given up, and the ranks of this node have not come to.
+    /// Fences that other nodes have given up, and the ranks of this node have not come to.
     given_up: BTreeSet<u32>,
 }
 

@@ -139,8 +139,8 @@ impl Library {
         self.major >= GROUP_MAJOR
     }
 
-    /// Whether the host minds how long the processes of several nodes wait for PMIx_Connect and PMIx_Disconnect;
-    /// otherwise libpmix answers them itself when the time is over.
+    /// Whether the host minds how long the processes of several nodes wait for PMIx_Connect and
+    /// PMIx_Disconnect; otherwise libpmix answers them itself when the time is over.
     pub fn leaves_connect_times(&self) -> bool {
         self.major >= CONNECT_MAJOR
     }
@@ -228,8 +228,8 @@ impl Library {
     fn admit_rank(&self, space: &str, rank: u32) -> Result<Vec<String>, String> {
         let process = &RawProcess { space: key(space), rank };
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        // SAFETY: without a callback the call is over when it returns, and libpmix has copied the process. The
-        // object is given back in upcalls, which do not use it.
+        // SAFETY: without a callback the call is over when it returns, and libpmix has copied the process.
+        // The object is given back in upcalls, which do not use it.
         let status =
             unsafe { (self.register_client)(process, user, group, ptr::null_mut(), None, ptr::null_mut()) };
         self.check("PMIx_server_register_client", status)?;

@@ -159,10 +159,10 @@ struct Waiting {
     lateness: Lateness,
 }
 
-/// What is done when a request has waited as long as its processes wanted.
+/// Action when a request has waited as long as its processes wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lateness {
-    /// It is answered: no other node knows of it.
+    /// Answer: no other node knows of it.
     Answer,
     /// All servers end it by its number.
     GiveUp,
@@ -353,7 +353,7 @@ impl Shared {
                     }
                 }
             }
-            answered.iter().for_each(|number| drop(state.waiting.remove(number)));
+            state.waiting.retain(|number, _| !answered.contains(number));
             late.iter().filter_map(|number| state.waiting.remove(number)).collect()
         };
         late.into_iter().for_each(|one| self.reply(one.pending, Answer::Status(status::TIMEOUT)));
@@ -417,7 +417,7 @@ impl Server {
         kept.map(drop)
     }
 
-    /// What is done when PMIx_Connect or PMIx_Disconnect has waited so long.
+    /// Action when PMIx_Connect or PMIx_Disconnect has waited so long.
     fn connect_lateness(&self, timeout_s: Option<u64>) -> Lateness {
         let is_minded = self.0.library.get().is_some_and(Library::leaves_connect_times);
         let at = timeout_s.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));

@@ -26,14 +26,14 @@ pub struct Rate {
     is_cut: bool,
 }
 
-/// What becomes of a text.
+/// Outcome for a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It is passed on.
+    /// Passed on.
     Whole,
-    /// [`LEFT_OUT`] is passed on in its place.
+    /// Replaced by [`LEFT_OUT`].
     Last,
-    /// It is left out.
+    /// Left out.
     Not,
 }
 

@@ -197,9 +197,9 @@ pub enum FromServer {
 pub enum Bound {
     /// Keys and values that the server holds.
     Keys,
-    /// What the ranks of a node give in one fence of all ([`GIVEN_BYTES_MAX`]).
+    /// Bytes that the ranks of a node give in one fence of all ([`GIVEN_BYTES_MAX`]).
     Fence,
-    /// What is asked of the other nodes in one request ([`GIVEN_BYTES_MAX`]).
+    /// Bytes of one request to the other nodes ([`GIVEN_BYTES_MAX`]).
     Word,
 }
 

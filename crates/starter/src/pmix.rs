@@ -291,8 +291,8 @@ impl Pmix {
         events
     }
 
-    /// All ranks of the job are in the fence with this number; this is what those of all nodes have given. The
-    /// server passes over one that has ended.
+    /// All ranks of the job are in the fence with this number; this is what those of all nodes have given.
+    /// The server passes over one that has ended.
     pub fn handle_fence(&mut self, number: u32, given: Vec<u8>) -> Vec<PmixEvent> {
         let mut events = Vec::new();
         if given.len() > PUTS_BYTES_MAX {

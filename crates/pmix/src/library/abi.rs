@@ -91,9 +91,9 @@ pub(super) type KeysCallback = unsafe extern "C" fn(c_int, *const c_char, usize,
 pub(super) struct Own {
     texts: Vec<CString>,
     made: Vec<*mut c_char>,
-    processes: Vec<Box<RawProcess>>,
+    processes: Vec<Box<[RawProcess]>>,
     lists: Vec<Box<[Info]>>,
-    arrays: Vec<Box<DataArray>>,
+    arrays: Vec<Box<[DataArray]>>,
 }
 
 impl Own {
@@ -112,16 +112,17 @@ impl Own {
     }
 
     pub(super) fn process(&mut self, process: &Process) -> RawValue {
-        let mut process = Box::new(raw_process(process));
-        let value = RawValue { kind: PROCESS, data: [ptr::from_mut(&mut *process) as usize as u64, 0, 0] };
+        let mut process: Box<[RawProcess]> = Box::new([raw_process(process)]);
+        let value = RawValue { kind: PROCESS, data: [process.as_mut_ptr() as usize as u64, 0, 0] };
         self.processes.push(process);
         value
     }
 
     pub(super) fn array(&mut self, list: Vec<Info>) -> RawValue {
         let mut list = list.into_boxed_slice();
-        let mut array = Box::new(DataArray { kind: INFO, size: list.len(), array: list.as_mut_ptr().cast() });
-        let value = array_value(&mut array);
+        let mut array =
+            Box::new([DataArray { kind: INFO, size: list.len(), array: list.as_mut_ptr().cast() }]);
+        let value = array_value(&mut array[0]);
         self.lists.push(list);
         self.arrays.push(array);
         value
