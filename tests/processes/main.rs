@@ -460,3 +460,17 @@ fn groups_that_have_disconnected_do_not_end_each_other() {
         }
     }
 }
+
+#[test]
+fn groups_that_have_failed_apart_leave_their_room_and_no_processes() {
+    let scratch = Scratch::new("processes-apart-room");
+    let apart = &compile("tests/processes/programs/apart.c", scratch.path());
+    for (how, rounds) in [("abort", 5), ("wrapped", 2)] {
+        let mut mpiexec = program("mpiexec");
+        mpiexec.args(["-n", "1", "--universe", "3"]).arg(apart).args(["both", how, &rounds.to_string()]);
+        let ran = run(&mut mpiexec, LIMIT);
+        assert_eq!((ran.status.code(), &*ran.stdout), (Some(6), "parents go on\n"), "{how}: {ran}");
+        let lines = ran.stderr.lines().filter(|line| line.starts_with("mpiexec: rank ")).count();
+        assert_eq!(lines, rounds, "{how}: {ran}");
+    }
+}

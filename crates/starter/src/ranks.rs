@@ -125,7 +125,10 @@ pub enum Origin {
     /// As before, but it was taken back.
     Withdrawn,
     /// Rank that has failed, or was connected with one that has; others of the job go on.
-    Ended,
+    Ended {
+        /// Whether others had started it.
+        is_later: bool,
+    },
     /// Process that was there before the job, and is no child of the starter: it gets no signals from here,
     /// and how it ended is not known.
     Adopted,
@@ -136,12 +139,17 @@ impl Origin {
         matches!(self, Origin::Spawn(_))
     }
 
+    /// Whether its end is no matter of the job.
+    fn is_over(self) -> bool {
+        matches!(self, Origin::Withdrawn | Origin::Ended { .. })
+    }
+
     /// Number of the rank's MPI_COMM_WORLD.
     fn world(self) -> Option<u32> {
         match self {
             Origin::Launch => Some(0),
             Origin::Spawn(world) => Some(world),
-            Origin::Withdrawn | Origin::Ended | Origin::Adopted => None,
+            Origin::Withdrawn | Origin::Ended { .. } | Origin::Adopted => None,
         }
     }
 }
@@ -155,6 +163,8 @@ pub struct Ranks {
     /// Exit status of the job: the first that was not 0.
     status: u8,
     ending: bool,
+    /// Whether it is known of all ranks of the job what they say of their connections.
+    knows_separate: bool,
     /// When an adopted rank is to have ended.
     adopted_ends_ns: Option<u64>,
 }
@@ -203,13 +213,14 @@ impl Ranks {
         Some(former.number())
     }
 
-    /// Whether a rank that others have started is dead, and had left before or was taken back.
+    /// Whether a rank that others have started is dead, and had left before, was taken back or has ended alone.
     pub fn has_ended(&self, rank: u32) -> bool {
         let Some(rank) = self.ranks.get(rank as usize) else { return false };
         match rank.origin {
             Origin::Withdrawn => rank.dead,
             Origin::Spawn(_) => rank.dead && rank.mpi == Mpi::Finalized,
-            Origin::Launch | Origin::Adopted | Origin::Ended => false,
+            Origin::Ended { is_later } => rank.dead && is_later,
+            Origin::Launch | Origin::Adopted => false,
         }
     }
 
@@ -228,11 +239,18 @@ impl Ranks {
 
     /// Whether it has ended, or is to, while others of the job go on.
     pub fn is_ended_alone(&self, rank: u32) -> bool {
-        self.ranks.get(rank as usize).is_some_and(|rank| rank.origin == Origin::Ended)
+        self.ranks.get(rank as usize).is_some_and(|rank| matches!(rank.origin, Origin::Ended { .. }))
     }
 
-    /// Notes of each rank whether it says that it is connected with its own MPI_COMM_WORLD alone.
+    /// Whether it may ask for more ranks: it runs, and is not about to be ended.
+    pub fn may_ask(&self, rank: u32) -> bool {
+        self.ranks.get(rank as usize).is_some_and(|rank| !rank.dead && !rank.origin.is_over())
+    }
+
+    /// Notes of each rank whether it says that it is connected with its own MPI_COMM_WORLD alone. All ranks
+    /// of the job are of this node.
     pub fn note_separate(&mut self, says: impl Fn(usize) -> bool) {
+        self.knows_separate = true;
         for (index, rank) in self.ranks.iter_mut().enumerate() {
             rank.is_separate = says(index);
         }
@@ -410,8 +428,7 @@ impl Ranks {
         };
         entry.asked_again_ns = None;
         entry.dead = true;
-        entry.inner = None;
-        if matches!(entry.origin, Origin::Withdrawn | Origin::Ended) {
+        if entry.origin.is_over() {
             return None;
         }
         let Some(status) = status else {
@@ -516,7 +533,7 @@ impl Ranks {
     }
 
     fn judge(&mut self, rank: u32, cause: Cause) -> Option<Ended> {
-        if self.ending {
+        if self.ending || self.ranks[rank as usize].origin.is_over() {
             return None;
         }
         if self.status == 0 {
@@ -528,21 +545,25 @@ impl Ranks {
         Some(Ended { rank: self.world_rank(rank), pid, cause })
     }
 
-    /// Ends a rank that fails, and those that are connected with it, if there are others that are not;
-    /// whether there are. All that have not said that they are apart count as connected.
+    /// Marks a rank that fails, and those that are connected with it, to be killed ([`Self::kill_ended`]), if
+    /// there are others that are not; whether there are. All that have not said that they are apart count as
+    /// connected, also behind MPI_Finalize: that does not part who has not disconnected before.
     fn end_connected(&mut self, rank: u32) -> bool {
         let is_unknown =
             |rank: &Rank| !rank.dead && matches!(rank.origin, Origin::Adopted | Origin::Spawn(0));
-        if self.ranks.iter().any(is_unknown) {
+        if !self.knows_separate || self.ranks.iter().any(is_unknown) {
             return false;
         }
-        let is_joined = |rank: &&Rank| rank.mpi != Mpi::Finalized && !rank.is_separate;
-        let joined: BTreeSet<u32> =
-            self.ranks.iter().filter(is_joined).filter_map(|rank| rank.origin.world()).collect();
+        let joined: BTreeSet<u32> = self
+            .ranks
+            .iter()
+            .filter(|rank| !rank.is_separate)
+            .filter_map(|rank| rank.origin.world())
+            .collect();
         let world = |rank: &Rank| rank.origin.world().filter(|world| !joined.contains(world));
         let failed = world(&self.ranks[rank as usize]);
         let (connected, others): (Vec<usize>, Vec<usize>) = (0..self.ranks.len())
-            .filter(|index| !matches!(self.ranks[*index].origin, Origin::Withdrawn | Origin::Ended))
+            .filter(|index| !self.ranks[*index].origin.is_over())
             .partition(|index| world(&self.ranks[*index]) == failed);
         if others.iter().all(|index| self.ranks[*index].dead) {
             return false;
@@ -550,11 +571,32 @@ impl Ranks {
         for index in connected {
             let rank = &mut self.ranks[index];
             if rank.mpi != Mpi::Finalized {
-                rank.origin = Origin::Ended;
-                kill(rank);
+                rank.origin = Origin::Ended { is_later: rank.origin.is_spawn() };
             }
         }
         true
+    }
+
+    /// Processes of the ranks that have ended alone: those of living ones, and the process groups of all.
+    pub fn ended(&self) -> (Vec<Pid>, Vec<Pid>) {
+        let ended = || self.ranks.iter().filter(|rank| matches!(rank.origin, Origin::Ended { .. }));
+        let of = |rank: &Rank| {
+            let inner = rank.inner_pid.filter(|_| rank.inner.is_some());
+            rank.pid().filter(|_| !rank.dead).into_iter().chain(inner)
+        };
+        (ended().flat_map(of).collect(), ended().filter_map(Rank::pid).collect())
+    }
+
+    /// Kills the ranks that have ended alone; `groups`: and what else is in their process groups.
+    pub fn kill_ended(&self, groups: bool) {
+        for rank in self.ranks.iter().filter(|rank| matches!(rank.origin, Origin::Ended { .. })) {
+            rank.inner.iter().for_each(|inner| _ = pidfd_send_signal(inner, Signal::KILL));
+            match &rank.process {
+                _ if groups => kill(rank),
+                Some(process) if !rank.dead => _ = pidfd_send_signal(&process.pidfd, Signal::KILL),
+                _ => {}
+            }
+        }
     }
 
     /// Sends a signal to the process group of every living rank.

@@ -4,7 +4,12 @@
  *   apart WHO HOW PARTING
  *
  * WHO fails: "child", "parent"; HOW: "kill", "exit", "abort", "fatal"; PARTING: "disconnect", "free", or "again": they disconnect
- * and connect again, by a port. Where they are connected nobody waits for anything, and all are ended. */
+ * and connect again, by a port. Where they are connected nobody waits for anything, and all are ended.
+ *
+ *   apart both HOW ROUNDS
+ *
+ * In each round both children fail at the same time; the parents have no room for more than two. HOW: "abort", or "wrapped", where
+ * the children run below a process that does not end by itself. */
 #define _GNU_SOURCE
 #include "expect.h"
 #include <mpi.h>
@@ -35,6 +40,34 @@ static void await_end(int pid)
         continue;
 }
 
+static void wait_in_rounds(char **argv)
+{
+    MPI_Comm other;
+    int rank, pids[2], pid = getpid();
+    char *shell[] = {"-c", "setsid \"$0\" \"$@\" & wait; exec sleep 1000", argv[0], argv[1], argv[2], argv[3], NULL};
+    int is_wrapped = strcmp(argv[2], "wrapped") == 0;
+    MPI_Comm_get_parent(&other);
+    if (other != MPI_COMM_NULL) {
+        MPI_Allgather(&pid, 1, MPI_INT, pids, 1, MPI_INT, other);
+        MPI_Comm_disconnect(&other);
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        MPI_Barrier(MPI_COMM_WORLD);
+        while (is_wrapped && rank == 1)
+            pause();
+        MPI_Abort(MPI_COMM_WORLD, 6);
+    }
+    for (int round = 0; round < atoi(argv[3]); round++) {
+        MPI_Comm_spawn(is_wrapped ? "sh" : argv[0], is_wrapped ? shell : argv + 1, 2, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other,
+                       MPI_ERRCODES_IGNORE);
+        MPI_Allgather(&pid, 1, MPI_INT, pids, 1, MPI_INT, other);
+        MPI_Comm_disconnect(&other);
+        await_end(pids[0]);
+        await_end(pids[1]);
+    }
+    puts("parents go on");
+    MPI_Finalize();
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm other, again;
@@ -43,6 +76,10 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     EXPECT(argc == 4);
     const char *who = argv[1], *how = argv[2], *parting = argv[3];
+    if (strcmp(who, "both") == 0) {
+        wait_in_rounds(argv);
+        return 0;
+    }
     MPI_Comm_get_parent(&other);
     int is_child = other != MPI_COMM_NULL;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

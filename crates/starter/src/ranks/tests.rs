@@ -201,3 +201,68 @@ fn rank_that_fails_ends_those_that_are_connected_with_it() {
         ranks.kill();
     }
 }
+
+/// Two ranks that the job began with, and two that they have started; all are in MPI.
+fn two_worlds() -> Ranks {
+    let mut ranks = job(&["exec sleep 100"; 4]);
+    for (index, rank) in ranks.ranks.iter_mut().enumerate() {
+        rank.mpi = Mpi::Attached;
+        rank.origin = [Origin::Launch, Origin::Spawn(6)][index / 2];
+    }
+    ranks
+}
+
+#[test]
+fn rank_that_fails_beside_one_of_its_world_ends_nothing_else() {
+    for separate in [&[2, 3][..], &[0, 1, 2, 3]] {
+        let mut ranks = two_worlds();
+        ranks.note_separate(|index| separate.contains(&index));
+        assert_eq!(notice(&mut ranks, 2, Notice::Abort(3)), Some(Cause::Abort(3)));
+        assert_eq!(notice(&mut ranks, 3, Notice::Abort(4)), None);
+        assert_eq!([0, 1, 2, 3].map(|rank| ranks.is_ended_alone(rank)), [false, false, true, true]);
+        assert_eq!([0, 1, 2, 3].map(|rank| ranks.may_ask(rank)), [true, true, false, false]);
+        assert_eq!((ranks.is_ending(), ranks.status()), (false, 3));
+        ranks.kill();
+    }
+    let mut ranks = two_worlds();
+    ranks.note_separate(|_| true);
+    ranks.withdraw(3);
+    assert_eq!(notice(&mut ranks, 3, Notice::Abort(4)), None, "it was taken back");
+    assert_eq!((ranks.is_ending(), ranks.status()), (false, 0));
+    ranks.kill();
+}
+
+#[test]
+fn rank_that_fails_ends_a_job_of_which_a_part_is_on_other_nodes() {
+    let mut ranks = two_worlds();
+    notice(&mut ranks, 0, Notice::Finalized);
+    notice(&mut ranks, 1, Notice::Finalized);
+    assert_eq!(notice(&mut ranks, 2, Notice::Abort(3)), Some(Cause::Abort(3)));
+    assert!(ranks.is_ending());
+    ranks.kill();
+}
+
+#[test]
+fn rank_that_has_not_disconnected_ends_those_that_have_finalized() {
+    for (separate, is_ending) in [(&[][..], true), (&[0, 1], false), (&[2, 3], false)] {
+        let mut ranks = two_worlds();
+        ranks.note_separate(|index| separate.contains(&index));
+        notice(&mut ranks, 0, Notice::Finalized);
+        notice(&mut ranks, 1, Notice::Finalized);
+        assert_eq!(notice(&mut ranks, 2, Notice::Abort(3)), Some(Cause::Abort(3)));
+        assert_eq!(ranks.is_ending(), is_ending, "apart are {separate:?}");
+        ranks.kill();
+    }
+}
+
+#[test]
+fn rank_that_has_ended_alone_may_be_replaced_if_others_had_started_it() {
+    let mut ranks = two_worlds();
+    ranks.note_separate(|index| index > 1);
+    notice(&mut ranks, 2, Notice::Abort(3));
+    assert!(!ranks.has_ended(2), "it is not dead");
+    ranks.kill_ended(true);
+    assert_eq!((die(&mut ranks, 2), die(&mut ranks, 3)), (None, None));
+    assert!(ranks.has_ended(2) && ranks.has_ended(3) && !ranks.has_ended(0));
+    ranks.kill();
+}

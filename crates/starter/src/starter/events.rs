@@ -240,7 +240,7 @@ impl Starter {
 
     /// Notes which ranks have disconnected from all that are not of their MPI_COMM_WORLD. Of other nodes that
     /// is not known here: there all count as connected.
-    fn note_separate(&mut self) {
+    pub(super) fn note_separate(&mut self) {
         let Parts { segment: Some(segment), ranks, .. } = &mut self.parts else { return };
         if self.alone {
             ranks.note_separate(|rank| segment.is_separate(rank));
@@ -259,6 +259,9 @@ impl Starter {
             self.log_debug(|| format!("PMI: {event:?}"));
             if let PmiEvent::Started(_) = event {
                 self.note_library(Library::Pmi);
+            }
+            if let PmiEvent::Abort(..) | PmiEvent::NoPmi(_) = event {
+                self.note_separate();
             }
             if let Some(ended) = self.parts.ranks.handle_pmi(&event) {
                 self.handle_ended(ended);
@@ -363,6 +366,9 @@ impl Starter {
         let used_up = self.used_up_behind(ended.cause);
         if self.parts.ranks.is_ending() {
             self.kill_but_filters(Some(ended.rank));
+        } else {
+            self.kill_ended();
+            self.drop_asks();
         }
         let mut reports = Vec::new();
         match (used_up, &self.parts.memory) {
@@ -450,6 +456,9 @@ impl Starter {
         self.parts.tickets.iter_mut().for_each(|tickets| tickets.handle_time(now_ns));
         if let Some(jobs) = self.parts.connections.poll(now_ns) {
             self.report(&Report::Connected(jobs));
+        }
+        if self.parts.ranks.grace_ends_ns().is_some_and(|ends_ns| now_ns >= ends_ns) {
+            self.note_separate();
         }
         if let Some(ended) = self.parts.ranks.handle_time(now_ns) {
             self.handle_ended(ended);

@@ -10,7 +10,9 @@
 //!
 //! A job that its user ends (a signal, `tutti kill`, a time limit) waits for nothing.
 
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use std::collections::HashSet;
+
+use rustix::process::{Pid, Signal, getpgid, getpid, kill_process};
 
 use super::Starter;
 use crate::holders::{self, Holder};
@@ -102,5 +104,28 @@ impl Starter {
             let _ = kill_process(pid, Signal::KILL);
         }
         self.parts.ranks.kill_processes();
+    }
+
+    /// Kills the ranks that have ended while others go on, with what they have started, but not their filters.
+    pub(super) fn kill_ended(&self) {
+        let (processes, groups) = self.parts.ranks.ended();
+        if groups.is_empty() || self.reaped {
+            return;
+        }
+        let all = descendants::some_of(getpid(), PROCESSES_MAX).unwrap_or_default();
+        let below = processes.iter().filter(|pid| all.contains(pid));
+        let below = below.filter_map(|pid| descendants::some_of(*pid, PROCESSES_MAX)).flatten();
+        let mut found: HashSet<Pid> = below.collect();
+        // The parents of some may be dead.
+        let is_in_group = |pid: &Pid| getpgid(Some(*pid)).is_ok_and(|group| groups.contains(&group));
+        found.extend(all.into_iter().filter(is_in_group));
+        let mut spared = holders::find(&self.parts.streams, &self.parts.inputs);
+        spared.retain(|holder| {
+            holder.is_filter && found.contains(&holder.pid) && !self.parts.ranks.has_process(holder.pid)
+        });
+        for pid in found.iter().filter(|pid| !spared.iter().any(|holder| holder.pid == **pid)) {
+            let _ = kill_process(*pid, Signal::KILL);
+        }
+        self.parts.ranks.kill_ended(spared.is_empty());
     }
 }

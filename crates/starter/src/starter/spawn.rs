@@ -55,7 +55,8 @@ impl Starter {
 
     /// A rank asks for more.
     pub(super) fn spawn(&mut self, rank: u32, request: &Request) {
-        if self.parts.ranks.is_ending() {
+        // What a rank has sent may come behind its end.
+        if self.parts.ranks.is_ending() || !self.parts.ranks.may_ask(rank) {
             return;
         }
         let ask = Ask { parent: self.parts.ranks.world_rank(rank), request: request.clone() };
@@ -167,6 +168,7 @@ impl Starter {
         self.later.again = later;
         due.into_iter().for_each(|(_, asked)| self.put_ask(asked));
         self.take_back_numbers();
+        self.drop_asks();
         for mut waiting in std::mem::take(&mut self.later.waiting) {
             let programs = &waiting.ask.request.programs;
             let wanted: u32 = programs.iter().fold(0, |sum, program| sum.saturating_add(program.ranks));
@@ -180,6 +182,13 @@ impl Starter {
                 self.later.waiting.push_back(waiting);
             }
         }
+    }
+
+    /// Requests of ranks of this node that have ended wait no longer.
+    pub(super) fn drop_asks(&mut self) {
+        let ranks = &self.parts.ranks;
+        let may_ask = |rank: u32| ranks.index_of(rank).is_none_or(|index| ranks.may_ask(index as u32));
+        self.later.waiting.retain(|waiting| may_ask(waiting.ask.parent));
     }
 
     pub(super) fn spawn_due_ns(&self) -> Option<u64> {
@@ -198,7 +207,8 @@ impl Starter {
             .filter(|index| !allocation.is_free(ranks.world_rank(*index)))
             .filter(|index| {
                 // Those that were taken back have been killed, and may not be dead yet.
-                ranks.is_withdrawn(*index) || ranks.has_ended(*index) || segment.is_ending(*index as usize)
+                let is_killed = ranks.is_withdrawn(*index) || ranks.is_ended_alone(*index);
+                is_killed || ranks.has_ended(*index) || segment.is_ending(*index as usize)
             })
             .count() as u32
     }

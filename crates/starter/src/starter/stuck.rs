@@ -129,6 +129,7 @@ impl Starter {
             Some(Stuck::Deadlock(found)) => Some(found),
             None => None,
         };
+        self.note_separate();
         if found.as_ref().is_some_and(|found| found.cycle.is_empty())
             && let Some(ended) = self.parts.ranks.handle_wait_for_absent()
         {
