@@ -31,7 +31,7 @@ fn job_has_slurms_environment_and_its_steps_have_their_tasks() {
     slurm.await_state(&job.to_string(), "FAILED");
     let expected = format!(
         "argument {job} mesh x node[0-1] 2 2(x2) BATCH\nnone none {folder}\ntask 0 of 4 on 0\ntask 1 of 4 on 0\n\
-         task 2 of 4 on 1\ntask 3 of 4 on 1\nstatus 3\ntyped\nrank\nrank\n"
+         task 2 of 4 on 1\ntask 3 of 4 on 1\nstatus 3\ntyped\ntyped\nrank\nrank\n"
     );
     assert_eq!(slurm.read(&format!("out {job}")), expected);
     assert_eq!([0, 1].map(|task| slurm.read(&format!("task_{job}_{task}"))), ["0\n", "1\n"]);
@@ -292,7 +292,18 @@ fn allocation_has_slurms_environment_and_srun_makes_its_own() {
     assert_eq!(slurm.run("srun -n 2 sh -c 'exit 5'").code(), 5);
     assert_eq!(slurm.ok("echo typed | srun cat"), "typed\n");
     assert_eq!(slurm.ok("srun --version"), "slurm 22.05.8\n");
-    assert_eq!(slurm.run("srun -n1 ./nothing-of-this-name").code(), 127);
+    assert_eq!(slurm.run("srun -n1 ./nothing-of-this-name").code(), 2);
+    let ran = slurm.run("srun -n1 ./nothing-of-this-name");
+    let line = "slurmstepd: error: execve(): ./nothing-of-this-name: No such file or directory\n";
+    assert!(ran.stderr.contains(line), "{ran}");
+    slurm.ok("echo a >in_0; echo b >in_1");
+    assert_eq!(slurm.ok("srun -n 2 -l -i in_%t cat | sort"), "0: a\n1: b\n");
+    assert_eq!(
+        slurm.ok("echo typed | SLURM_LABELIO=1 SLURM_NTASKS=2 srun cat | sort"),
+        "0: typed\n1: typed\n"
+    );
+    assert_eq!(slurm.ok("echo typed | srun -n 2 -l -i 1 cat"), "1: typed\n");
+    assert_eq!(slurm.ok("echo typed | SLURM_STDINMODE=none srun -n 2 cat"), "");
 }
 
 #[test]

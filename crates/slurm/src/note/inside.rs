@@ -371,7 +371,28 @@ pub fn run_task(words: &[String]) -> ExitCode {
             Err(error) => return refuse("srun", &format!("cannot write {path}: {error}"), 1),
         }
     }
-    execute(command, file)
+    if let Some(pattern) = value("--input") {
+        let path = patterns::expand(pattern, &values, true);
+        match File::open(&path) {
+            Ok(file) => drop(command.stdin(file)),
+            Err(error) => return refuse("srun", &format!("Could not open stdin file {path}: {error}"), 1),
+        }
+    }
+    execute_task(command, file)
+}
+
+/// Becomes a task. One that cannot be executed ends with the number of the error, as in Slurm.
+fn execute_task(mut command: Command, file: &str) -> ExitCode {
+    let error = command.exec();
+    let number = error.raw_os_error().and_then(|number| u8::try_from(number).ok());
+    refuse("slurmstepd", &not_executed(file, &error), number.unwrap_or(NOT_EXECUTED))
+}
+
+/// Words about a program that cannot be executed.
+fn not_executed(shown: &str, error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split_once(" (os error").map_or(text.as_str(), |(text, _)| text);
+    format!("execve(): {shown}: {text}")
 }
 
 /// Becomes the command of an allocation: `allocation [--quiet] [--name NAME] -- COMMAND ...`.
@@ -410,7 +431,7 @@ fn execute(mut command: Command, shown: &str) -> ExitCode {
     } else {
         format!("{shown} ({})", program.to_string_lossy())
     };
-    refuse("slurmstepd", &format!("execve(): {shown}: {error}"), status)
+    refuse("slurmstepd", &not_executed(&shown, &error), status)
 }
 
 #[cfg(test)]
@@ -476,6 +497,12 @@ mod tests {
         assert_eq!(of(&["n1", "n2"], "n2", 3), ["n[1-2]", "2", "2,1"]);
         assert_eq!(of(&["n1"], "n2", 2), ["n2", "1", "2"]);
         assert_eq!(of(&[], "n2", 1), ["n2", "1", "1"]);
+    }
+
+    #[test]
+    fn program_that_is_not_there_is_named_without_numbers() {
+        let error = Command::new("/nothing/of/this").exec();
+        assert_eq!(not_executed("x", &error), "execve(): x: No such file or directory");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! theirs. In a job `srun` starts a step of it; elsewhere it makes an allocation first, in which it is
 //! called again.
 //!
-//! Stdin goes to the first task. `--input all` hands it to all, as Slurm does by default.
+//! Stdin goes to all tasks, `--input` names one, none, or a file.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 
 use tutti_client::node_list;
 
-use crate::getopt::{self, Ends};
+use crate::getopt::{self, Ends, Takes};
 use crate::names::VERSION;
 use crate::note::{MARK, Note, Origin};
 use crate::output::{complain, print, refuse, refuse_plainly};
@@ -23,6 +23,50 @@ use crate::{identity, query};
 
 /// Names of MPI interfaces that tasks have in any case, or do without.
 const MPI_KINDS: [&str; 2] = ["none", "pmi"];
+
+/// Variables that stand for options of `srun`, behind those of the command line.
+const VARIABLES: [(&str, &str); 12] = [
+    ("SRUN_CPUS_PER_TASK", "cpus-per-task"),
+    ("SLURM_EXCLUSIVE", "exclusive"),
+    ("SLURM_LABELIO", "label"),
+    ("SLURM_MPI_TYPE", "mpi"),
+    ("SLURM_OPEN_MODE", "open-mode"),
+    ("SLURM_OVERLAP", "overlap"),
+    ("SLURM_STDERRMODE", "error"),
+    ("SLURM_STDINMODE", "input"),
+    ("SLURM_STDOUTMODE", "output"),
+    ("SLURM_TIMELIMIT", "time"),
+    ("SLURM_UNBUFFEREDIO", "unbuffered"),
+    ("SLURM_WORKING_DIR", "chdir"),
+];
+/// The same outside of jobs: in a job they are its size.
+const SIZES: [(&str, &str); 4] = [
+    ("SLURM_NNODES", "nodes"),
+    ("SLURM_NPROCS", "ntasks"),
+    ("SLURM_NTASKS", "ntasks"),
+    ("SLURM_NTASKS_PER_NODE", "ntasks-per-node"),
+];
+
+/// Takes what variables say of options. A word of an option without value is yes or no.
+fn take_variables(
+    wanted: &mut Wanted,
+    is_in_job: bool,
+    value: impl Fn(&str) -> Option<String>,
+) -> Result<(), Refusal> {
+    let sizes = if is_in_job { &[] } else { SIZES.as_slice() };
+    for (variable, option) in VARIABLES.iter().chain(sizes) {
+        let Some(value) = value(variable) else { continue };
+        let has_value = SPECS.iter().any(|(name, _, takes)| name == option && *takes == Takes::Value);
+        let is_no = value.eq_ignore_ascii_case("no") || value.parse() == Ok(0);
+        match has_value {
+            true if value.is_empty() => {}
+            true => wanted.set(option, &value)?,
+            false if is_no => {}
+            false => wanted.set(option, "")?,
+        }
+    }
+    Ok(())
+}
 
 /// A file of this installation. This program is somewhere below its folder, where `bin/tutti` is too.
 fn installed(place: &str) -> PathBuf {
@@ -50,6 +94,11 @@ fn read(name: &str, words: &[String]) -> Result<(Wanted, Vec<String>), ExitCode>
     let line =
         getopt::parse(SPECS, words, Ends::AtOperand).map_err(|error| Refusal::from(error).print(name))?;
     let mut wanted = Wanted::default();
+    if name == "srun" {
+        let is_in_job = std::env::var_os("TUTTI_ALLOCATION").is_some();
+        take_variables(&mut wanted, is_in_job, |name| std::env::var(name).ok())
+            .map_err(|refusal| refusal.print(name))?;
+    }
     for (option, value) in &line.options {
         wanted.set(option, value).map_err(|refusal| refusal.print(name))?;
     }
@@ -133,7 +182,8 @@ fn allocation(wanted: &Wanted, name: &str, how: &[&str], program: &[String]) -> 
     // What a job around this command has set is not the new one's.
     for (variable, _) in std::env::vars_os() {
         let variable = variable.to_string_lossy().into_owned();
-        if variable.starts_with("SLURM_") && variable != "SLURM_TIME_FORMAT" || variable == MARK {
+        let is_kept = variable == "SLURM_TIME_FORMAT" || VARIABLES.iter().any(|(name, _)| *name == variable);
+        if variable.starts_with("SLURM_") && !is_kept || variable == MARK {
             command.env_remove(variable);
         }
     }
@@ -230,8 +280,6 @@ pub fn srun(words: &[String]) -> ExitCode {
         wanted.nodes = Some(nodes.min(most))
             .filter(|_| wanted.per_node.is_none() || !is_named || wanted.tasks.is_none());
     }
-    wanted.cores =
-        wanted.cores.or(note.size.cores.filter(|_| environment_number("SRUN_CPUS_PER_TASK").is_some()));
     wanted.limit_nodes();
     match step(&wanted, &program) {
         Ok(command) => become_program(command, "srun"),
@@ -313,6 +361,9 @@ fn step(wanted: &Wanted, program: &[String]) -> Result<Command, String> {
         empty(pattern, wanted.files.append)?;
         command.arg(format!("{option}={pattern}"));
     }
+    if let Some(pattern) = wanted.files.input.as_deref().filter(|file| patterns::is_of_tasks(file)) {
+        command.arg(format!("--input={pattern}"));
+    }
     if wanted.files.append {
         command.arg("--append");
     }
@@ -367,11 +418,16 @@ fn empty(pattern: &str, append: bool) -> Result<(), String> {
 
 fn stdin(wanted: &Wanted, command: &mut Command) -> Result<(), String> {
     match wanted.files.input.as_deref() {
-        None => {}
+        // A terminal of its own is the first task's.
+        None if wanted.manner.pty => {}
+        // Each task opens its own.
+        Some(file) if patterns::is_of_tasks(file) => {
+            command.args(["--stdin", "none"]);
+        }
         Some("none") => {
             command.args(["--stdin", "none"]);
         }
-        Some("all") => {
+        None | Some("all") => {
             command.args(["--stdin", "all"]);
         }
         Some(rank) if rank.parse::<u32>().is_ok() => {
@@ -384,4 +440,37 @@ fn stdin(wanted: &Wanted, command: &mut Command) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_stand_for_options_of_srun() {
+        let of = |is_in_job, given: &[(&str, &str)]| {
+            let mut wanted = Wanted::default();
+            let value = |name: &str| {
+                given.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            };
+            take_variables(&mut wanted, is_in_job, value).map(|()| wanted)
+        };
+        let wanted = of(
+            false,
+            &[
+                ("SLURM_NTASKS", "3"),
+                ("SRUN_CPUS_PER_TASK", "2"),
+                ("SLURM_LABELIO", "1"),
+                ("SLURM_EXCLUSIVE", "1"),
+                ("SLURM_STDINMODE", "none"),
+                ("SLURM_TIMELIMIT", "2"),
+            ],
+        )
+        .unwrap();
+        assert_eq!((wanted.tasks, wanted.cores, wanted.time_ms), (Some(3), Some(2), Some(120_000)));
+        assert!(wanted.manner.label && wanted.files.input.as_deref() == Some("none"));
+        let wanted = of(true, &[("SLURM_NTASKS", "3"), ("SLURM_LABELIO", "0")]).unwrap();
+        assert!(wanted.tasks.is_none() && !wanted.manner.label);
+        assert!(of(true, &[("SLURM_TIMELIMIT", "soon")]).is_err());
+    }
 }
