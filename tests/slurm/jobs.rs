@@ -281,6 +281,25 @@ fn dependency_on_a_job_of_the_log_is_met_by_its_end() {
 }
 
 #[test]
+fn jobs_are_asked_about_one_by_one() {
+    let slurm = Slurm::up("slurm-asked", 1, &["--slots", "2"]);
+    let jobs =
+        ["first", "second"].map(|name| slurm.submit(&format!("-J {name} --wrap='sleep 1000'")).to_string());
+    jobs.iter().for_each(|job| slurm.await_state(job, "RUNNING"));
+    let [first, second] = &jobs;
+    let asked = slurm.ok(&format!("printf 'what\\nn\\ny\\n' | scancel -i {first} {second}"));
+    let question = |job: &str, name: &str| format!("Cancel job_id={job} name={name} partition=tutti [y/n]? ");
+    let (one, other) = (question(first, "first"), question(second, "second"));
+    assert_eq!(asked, format!("{one}{one}{other}"));
+    slurm.await_state(second, "CANCELLED");
+    assert_eq!(slurm.state(first), "RUNNING");
+    // The end of stdin is a no.
+    assert_eq!(slurm.ok("scancel -i --me </dev/null"), one);
+    assert_eq!(slurm.state(first), "RUNNING");
+    slurm.ok(&format!("scancel {first}"));
+}
+
+#[test]
 fn allocation_has_slurms_environment_and_srun_makes_its_own() {
     let slurm = Slurm::up("slurm-alloc", 2, &["--slots", "2"]);
     let ran = slurm.run("salloc -N 2 -n 2 sh -c 'echo $SLURM_JOB_ID $SLURM_NTASKS $SLURM_JOB_NODELIST; srun sh -c \"echo \\$SLURM_PROCID\" | sort'");

@@ -1,6 +1,7 @@
 //! `scancel`: jobs are ended, or get a signal.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::BufRead;
 use std::process::ExitCode;
 
 use tutti_client::node_list;
@@ -60,6 +61,8 @@ pub struct Asked {
     target: Target,
     verbose: bool,
     quiet: bool,
+    /// Whether each job is asked about.
+    asks: bool,
 }
 
 /// Parts of a job that get a signal.
@@ -79,7 +82,7 @@ const DENIED: u8 = 210;
 
 /// Runs the command.
 pub fn run(words: &[String]) -> ExitCode {
-    let usage = "Usage: scancel [-n name] [--me] [-p partition] [-Q] [-s signal] [-f] [-t state] [-u user] [-v] [-w nodes] [JOB[_TASK][.STEP] ...]";
+    let usage = "Usage: scancel [-i] [-n name] [--me] [-p partition] [-Q] [-s signal] [-f] [-t state] [-u user] [-v] [-w nodes] [JOB[_TASK][.STEP] ...]";
     let line = match output::read(NAME, SPECS, usage, words) {
         Ok(line) => line,
         Err(status) => return status,
@@ -131,7 +134,7 @@ pub fn read(line: &getopt::Line) -> Result<Asked, String> {
             "clusters" if value != CLUSTER && value != "all" => {
                 return Err(no_cluster(value));
             }
-            "interactive" => return Err("--interactive is not there: name the jobs".into()),
+            "interactive" => asked.asks = true,
             // Every job is signalled by its daemon, and at once.
             "ctld" | "hurry" => {}
             name => _ = asked.selection.take(name, value),
@@ -157,7 +160,7 @@ fn cancel(asked: &Asked, jobs: &[Job], steps: &[Job]) -> ExitCode {
             complain(NAME, &format!("error: Kill job error on job id {shown}: {NO_JOB}"));
         }
         // An array is ended as one, unless only some of its elements are meant.
-        let is_all = asked.signal.is_none() && found.iter().all(|job| takes(asked, job));
+        let is_all = asked.signal.is_none() && !asked.asks && found.iter().all(|job| takes(asked, job));
         if let Some(array) = query::target(name, &found).filter(|_| is_all) {
             if let Err(refused) = query::control(array, Control::Kill)
                 && found.iter().any(|job| !job.state().is_over())
@@ -186,7 +189,7 @@ fn cancel(asked: &Asked, jobs: &[Job], steps: &[Job]) -> ExitCode {
         let meant: Vec<&Job> =
             jobs.iter().filter(|job| !job.state().is_over() && takes(asked, job)).collect();
         // An element that is in another state by then is not meant.
-        let as_wholes = asked.signal.is_none() && asked.states.is_none();
+        let as_wholes = asked.signal.is_none() && asked.states.is_none() && !asked.asks;
         let wholes = if as_wholes { wholes(jobs, &meant) } else { BTreeSet::new() };
         if asked.verbose {
             meant.iter().for_each(|job| complain(NAME, &format!("Terminating job {}", job.id())));
@@ -234,6 +237,28 @@ fn takes(asked: &Asked, job: &Job) -> bool {
         && asked.selection.has(job)
 }
 
+/// Question of `--interactive` about a job or a step.
+fn question(job: &Job) -> String {
+    let kind = if job.row.owner().is_some() { "step" } else { "job" };
+    format!("Cancel {kind}_id={} name={} partition={CLUSTER} [y/n]? ", job.id(), job.name())
+}
+
+/// Asks until the answer is yes or no. The end of stdin is a no.
+fn is_confirmed(question: &str, answers: &mut impl BufRead) -> bool {
+    loop {
+        _ = output::print(question);
+        let mut answer = String::new();
+        if answers.read_line(&mut answer).unwrap_or(0) == 0 {
+            return false;
+        }
+        match answer.trim_start().chars().next() {
+            Some('y' | 'Y') => return true,
+            Some('n' | 'N') => return false,
+            _ => {}
+        }
+    }
+}
+
 /// Ends a job, or gives the signal to it or to its steps.
 fn act(asked: &Asked, job: &Job, steps: &[Job], status: &mut ExitCode) {
     if job.state().is_over() {
@@ -246,6 +271,9 @@ fn act(asked: &Asked, job: &Job, steps: &[Job], status: &mut ExitCode) {
                 ),
             );
         }
+        return;
+    }
+    if asked.asks && !is_confirmed(&question(job), &mut std::io::stdin().lock()) {
         return;
     }
     let own = steps.iter().filter(|step| step.row.owner() == Some(job.row.job) && !step.state().is_over());
