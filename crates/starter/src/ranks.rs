@@ -213,7 +213,8 @@ impl Ranks {
         Some(former.number())
     }
 
-    /// Whether a rank that others have started is dead, and had left before, was taken back or has ended alone.
+    /// Whether a rank that others have started is dead, and had left before, was taken back or has ended
+    /// alone.
     pub fn has_ended(&self, rank: u32) -> bool {
         let Some(rank) = self.ranks.get(rank as usize) else { return false };
         match rank.origin {

@@ -106,7 +106,8 @@ impl Starter {
         self.parts.ranks.kill_processes();
     }
 
-    /// Kills the ranks that have ended while others go on, with what they have started, but not their filters.
+    /// Kills the ranks that have ended while others go on, with what they have started, but not their
+    /// filters.
     pub(super) fn kill_ended(&self) {
         let (processes, groups) = self.parts.ranks.ended();
         if groups.is_empty() || self.reaped {
