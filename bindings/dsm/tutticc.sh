@@ -259,6 +259,8 @@ link_own() {
     done
     "$@" || exit $?
     output=$(output_of "$@")
+    # A device has no symbols to look at.
+    [ -f "$output" ] || exit 0
     own=$(own_names "$@")
     # A source that comes by a pipe has been read.
     for word do [ "$word" != - ] || own=; done

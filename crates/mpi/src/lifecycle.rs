@@ -10,7 +10,7 @@
 
 use core::ffi::c_int;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tutti_runtime::attach::AttachError;
@@ -46,6 +46,8 @@ static WORLD: AtomicU8 = AtomicU8::new(BEFORE);
 static SESSIONS: AtomicUsize = AtomicUsize::new(0);
 /// A tool's threads may come beside those of the program.
 static HAS_TOOL_THREADS: AtomicBool = AtomicBool::new(false);
+/// Kernel's number of the thread that began.
+static MAIN_THREAD: AtomicI32 = AtomicI32::new(0);
 /// Held while the library starts or ends.
 static CHANGE: Mutex<()> = Mutex::new(());
 
@@ -146,8 +148,13 @@ pub(crate) fn join_tool(required: c_int) -> c_int {
         return if LOCK.is_needed() { MPI_THREAD_MULTIPLE } else { MPI_THREAD_FUNNELED };
     }
     let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let has_begun = phase::phase() != BEFORE;
+    if has_begun && !LOCK.is_noted() && process::thread_id() != MAIN_THREAD.load(Ordering::Relaxed) {
+        // The main thread has said that it is the only one, so nothing notes whether it is in a call.
+        return MPI_THREAD_FUNNELED;
+    }
     HAS_TOOL_THREADS.store(true, Ordering::Relaxed);
-    if phase::phase() != BEFORE {
+    if has_begun {
         LOCK.need();
     }
     MPI_THREAD_MULTIPLE
@@ -155,6 +162,7 @@ pub(crate) fn join_tool(required: c_int) -> c_int {
 
 /// The first user of the library takes the lock as far as its threads need it.
 fn begin_locking(required: c_int, is_session: bool) {
+    MAIN_THREAD.store(process::thread_id(), Ordering::Relaxed);
     if required == MPI_THREAD_MULTIPLE || HAS_TOOL_THREADS.load(Ordering::Relaxed) {
         LOCK.need_while_held();
     } else if required != MPI_THREAD_SINGLE || is_session {

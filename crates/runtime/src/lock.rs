@@ -26,6 +26,8 @@ const INSIDE: u8 = 2;
 
 /// Pause of a thread that waits for another one without a word to sleep on.
 const PAUSE: Duration = Duration::from_micros(50);
+/// After this time all threads see what another one has stored.
+const SETTLE: Duration = Duration::from_millis(20);
 
 /// A futex lock: 0 free, 1 held, 2 held and somebody sleeps.
 #[derive(Debug)]
@@ -85,11 +87,16 @@ impl Lock {
 
     /// The same, by a caller that has acquired the lock and will release it.
     pub fn need_while_held(&self) {
-        // Else another thread is raising it, and waits for this one.
-        if !self.is_needed() && self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        {
+        if self.is_needed() {
+            return;
+        }
+        if self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             self.mode.store(NEEDED, Ordering::SeqCst);
-            self.visitor.store(0, Ordering::Release);
+            return self.visitor.store(0, Ordering::Release);
+        }
+        // Another thread is about to raise it, and then waits for this one.
+        while !self.is_needed() {
+            std::thread::yield_now();
         }
     }
 
@@ -102,7 +109,10 @@ impl Lock {
         }
         if !self.is_needed() {
             self.mode.store(NEEDED, Ordering::SeqCst);
-            order_memory();
+            if !order_memory() {
+                // It did before. No processor keeps a store to itself for so long.
+                std::thread::sleep(SETTLE);
+            }
             while self.visitor.load(Ordering::Acquire) != 0 {
                 std::thread::sleep(PAUSE);
             }
@@ -254,16 +264,17 @@ impl Default for Lock {
 /// Whether the kernel will order the memory of the threads of this process.
 fn orders_memory() -> bool {
     // SAFETY: plain numbers.
-    unsafe {
+    let is_registered = unsafe {
         libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0_u32, 0_u32)
             == 0
-    }
+    };
+    is_registered && order_memory()
 }
 
-/// Every thread of this process has passed a full barrier when this returns.
-fn order_memory() {
+/// Has every thread of this process pass a full barrier; whether the kernel has done so.
+fn order_memory() -> bool {
     // SAFETY: plain numbers; the process has registered.
-    unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0_u32, 0_u32) };
+    unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0_u32, 0_u32) == 0 }
 }
 
 /// A number that no other thread of the process has meanwhile.

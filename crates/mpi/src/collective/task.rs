@@ -123,6 +123,15 @@ impl Turn {
         self.engine(|engine| engine.requests.remove(index)).outcome()
     }
 
+    /// Whether a request is done; then its outcome is dropped.
+    pub fn drops_finished(&self, index: u32) -> bool {
+        let is_done = self.engine(|engine| engine.requests.get(index).done);
+        if is_done {
+            self.engine(|engine| engine.requests.remove(index));
+        }
+        is_done
+    }
+
     /// Waits for all that have been started.
     pub async fn all_finished(&self, requests: impl IntoIterator<Item = u32>) {
         for index in requests {

@@ -4,6 +4,7 @@
 //! The messages travel on a context that MPI_COMM_SELF has and never sends on to another process; their tag
 //! is made from the text.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use core::ffi::c_int;
@@ -57,6 +58,10 @@ impl StringTag {
             return Ok(None);
         }
         let rank = own_rank(&group, call.engine().world_rank())?;
+        let world: HashSet<u32> = call.engine().job.world().iter().copied().collect();
+        if group.members().iter().any(|member| !world.contains(member)) {
+            call.engine().job.connect();
+        }
         let meeting = self.meeting(group.members(), call.engine().world_rank(), Channel::Creation);
         if call.engine().spans(group.members()) {
             let context = meeting.new_context(call)?;

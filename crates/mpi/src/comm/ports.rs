@@ -299,6 +299,8 @@ async fn receive_requests(open: OpenPorts, turn: Rc<Turn>) -> Done {
     let context = CONTEXT + Channel::TaggedCreation as u32;
     let mut words = Box::new([0_u32; 3]);
     let refusal = Box::new([0_u32; 1]);
+    // Refusals under way: a process that takes none in keeps no others waiting.
+    let mut refusals: Vec<u32> = Vec::new();
     loop {
         let buffer = Buffer::contiguous(words.as_mut_ptr().cast(), size_of_val(&*words));
         let posted = turn.receive(MPI_ANY_SOURCE, context, REQUESTS, buffer);
@@ -311,9 +313,8 @@ async fn receive_requests(open: OpenPorts, turn: Rc<Turn>) -> Done {
         }
         let buffer = Buffer::contiguous(refusal.as_ptr().cast_mut().cast(), size_of_val(&*refusal));
         let context = CONTEXT + Channel::Creation as u32;
-        if let Some(sent) = turn.send(from, context, connection.tag(), buffer) {
-            turn.finished(sent).await;
-        }
+        refusals.retain(|sent| !turn.drops_finished(*sent));
+        refusals.extend(turn.send(from, context, connection.tag(), buffer));
     }
 }
 

@@ -100,7 +100,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    const MAGIC: [u8; 8] = *b"tutti-g1";
+    const MAGIC: [u8; 8] = *b"tutti-g2";
     /// Bytes of it.
     pub const BYTES: usize = 16 + Address::BYTES;
 
