@@ -8,6 +8,8 @@ use super::Bounds;
 pub(super) const EVERY_MS: i64 = 10 * 60 * 1000;
 /// Seconds are kept for a day.
 const SAMPLES_S: i64 = 24 * 3600;
+/// Jobs that have no end, and no place, are kept for a year: they may be held.
+const ENDLESS_MS: i64 = 366 * 24 * 3600 * 1000;
 /// Rows that go at once, of each table: a writer is held up for no longer.
 const ROWS: i64 = 20_000;
 /// Pages that go back to the disk at once.
@@ -17,7 +19,14 @@ const PAGES: i64 = 2000;
 pub(super) fn tidy(transaction: &Transaction<'_>, now_ms: i64, bounds: Bounds) -> rusqlite::Result<()> {
     let oldest_ms = now_ms - bounds.keep_ms;
     let old = [
-        ("job WHERE coalesce(ended_ms, submitted_ms) < ?1", "job", oldest_ms),
+        ("job WHERE ended_ms < ?1", "job", oldest_ms),
+        // One without an end may run or wait yet: a row that has gone does not come back.
+        (
+            "job WHERE ended_ms IS NULL AND submitted_ms < ?1 AND NOT EXISTS
+               (SELECT 1 FROM place WHERE place.job = job.job AND until_ms IS NULL)",
+            "job",
+            now_ms.saturating_sub(bounds.keep_ms.max(ENDLESS_MS)),
+        ),
         ("place WHERE until_ms < ?1", "rowid", oldest_ms),
         ("gap WHERE until_ms < ?1", "rowid", oldest_ms),
     ];
@@ -27,7 +36,12 @@ pub(super) fn tidy(transaction: &Transaction<'_>, now_ms: i64, bounds: Bounds) -
         transaction.execute(&sql, [oldest])?;
     }
     transaction.execute("DELETE FROM minute WHERE at_min < ?1", [oldest_ms / 60_000])?;
-    transaction.execute("DELETE FROM sample WHERE at_s < ?1", [now_ms / 1000 - SAMPLES_S])?;
+    // Samples are changes: a node's last one before the bound holds at the bound.
+    transaction.execute(
+        "DELETE FROM sample WHERE at_s <
+           (SELECT max(s.at_s) FROM sample s WHERE s.node = sample.node AND s.at_s <= ?1)",
+        [now_ms / 1000 - SAMPLES_S],
+    )?;
     // Each step of this statement frees a page.
     let mut vacuum = transaction.prepare(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
     let mut freed = vacuum.query(())?;

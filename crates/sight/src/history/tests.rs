@@ -64,6 +64,12 @@ fn put_later(history: &mut History, now_ms: i64) {
     assert!(history.record(&entry));
 }
 
+/// Removes what is too old: behind a jump of the clock the second of two times does.
+fn tidy(history: &mut History, now_ms: i64) {
+    put_later(history, now_ms);
+    put_later(history, now_ms + keep::EVERY_MS);
+}
+
 /// From, until, rows, slots of the stretches of a job.
 fn places(folder: &Path, job: u64) -> Vec<(i64, Option<i64>, String)> {
     let found = read::one(folder, job).expect("a history");
@@ -313,12 +319,69 @@ fn history_keeps_its_bytes_of_a_day_and_forgets() {
     let found = jobs(&folder.0, ALL, &[], 1);
     assert_eq!(found["gaps"][0][2], "the 20000 bytes of the day are used up", "{found:#}");
     // A new day has room again, and the days before yesterday go.
+    let over = |job: u64, ms: i64| {
+        let line = format!(r#"{{"ms":{ms},"event":"over","job":{job},"status":0,"text":""}}"#);
+        serde_json::from_str::<Event>(&line).expect("an event")
+    };
     for day in 1..=4 {
-        let ms = today_ms + day * day_ms;
-        assert!(put(&mut history, ms, &[submitted(1000 + day as u64, ms)], Some(&report(&answers))));
+        let (ms, job) = (today_ms + day * day_ms, 1000 + day as u64);
+        let first = (1..=400).map(|job| over(job, today_ms + day_ms)).filter(|_| day == 1);
+        let events: Vec<Event> = first.chain([submitted(job, ms), over(job, ms)]).collect();
+        assert!(put(&mut history, ms, &events, Some(&report(&answers))));
         put_later(&mut history, ms + keep::EVERY_MS);
     }
     assert_eq!(count(ALL), Some(2), "of the last two days");
+}
+
+#[test]
+fn history_keeps_jobs_that_run_longer_than_it_keeps() {
+    let folder = Folder::new("history-long");
+    let day_ms = 24 * 3600 * 1000;
+    let mut history = History::open(&folder.0, Bounds { keep_ms: day_ms, ..BOUNDS });
+    let begin = BEGIN_MS;
+    let long = format!(r#"{{"ms":{begin},"event":"submitted","job":1,"uid":7,"ranks":1,"text":"long"}}"#);
+    assert!(put(&mut history, begin, &events(&[&long]), None));
+    tidy(&mut history, begin + 3 * day_ms);
+    let end = begin + 4 * day_ms;
+    let over = format!(r#"{{"ms":{end},"event":"over","job":1,"status":3,"text":""}}"#);
+    assert!(put(&mut history, end, &events(&[&over]), None));
+    let found = read::one(&folder.0, 1).expect("a history");
+    assert_eq!(found["status"], 3, "{found:#}");
+    tidy(&mut history, end + 2 * day_ms);
+    assert_eq!(jobs(&folder.0, ALL, &[], 10)["jobs"], json!([]), "of a day after its end");
+}
+
+#[test]
+fn history_knows_load_that_has_not_changed_for_a_day() {
+    let folder = Folder::new("history-steady");
+    let mut history = History::open(&folder.0, BOUNDS);
+    let answers = samples::answers(BEGIN_MS as u64, [0, 0]);
+    assert!(put(&mut history, BEGIN_MS, &[], Some(&report(&answers))));
+    let later = BEGIN_MS + 25 * 3600 * 1000;
+    tidy(&mut history, later);
+    let span = Span { from_ms: later - 3600 * 1000, until_ms: later };
+    let nodes = picture(&folder.0, span)["nodes"].clone();
+    let points = nodes.as_object().expect("nodes").values();
+    assert!(points.clone().count() > 0 && points.clone().all(|points| points != &json!([])), "{nodes:#}");
+}
+
+#[test]
+fn history_parts_jobs_of_one_number() {
+    let folder = Folder::new("history-numbers");
+    let mut history = History::open(&folder.0, Bounds { day_bytes: 400, ..BOUNDS });
+    let submitted = |ms: i64, text: &str| {
+        let line = r#"{"ms":MS,"event":"submitted","job":1,"uid":7,"ranks":1,"text":"TEXT"}"#;
+        line.replace("MS", &ms.to_string()).replace("TEXT", text)
+    };
+    let over =
+        |ms: i64, status: u8| format!(r#"{{"ms":{ms},"event":"over","job":1,"status":{status},"text":""}}"#);
+    let [first, later] = [BEGIN_MS, BEGIN_MS + 1000];
+    let lines = [submitted(first, &"x".repeat(500)), over(first + 1, 0)];
+    assert!(put(&mut history, first + 1, &events(&[&lines[0], &lines[1]]), None));
+    // Without room for the later one, the earlier one's row is not the later one's.
+    let lines = [submitted(later, "new"), over(later + 1, 9)];
+    assert!(put(&mut history, later + 1, &events(&[&lines[0], &lines[1]]), None));
+    assert_eq!(jobs(&folder.0, ALL, &[], 10)["jobs"], json!([]));
 }
 
 #[test]

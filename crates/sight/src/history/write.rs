@@ -143,7 +143,7 @@ impl Writer {
         }
         state.budget.begin(&transaction, now_ms, self.bounds)?;
         for event in entry.events {
-            put_event(&transaction, event, &mut state.budget)?;
+            state.put_event(&transaction, event)?;
         }
         if let Some(report) = entry.report {
             state.put_report(&transaction, report, now_ms)?;
@@ -198,7 +198,8 @@ impl Budget {
     /// A new day has new bytes.
     fn begin(&mut self, transaction: &Transaction<'_>, now_ms: i64, bounds: Bounds) -> rusqlite::Result<()> {
         let day = now_ms / DAY_MS;
-        if day != self.day {
+        // A clock that is set back over midnight brings no new bytes; one that was far ahead does.
+        if day > self.day || day + 1 < self.day {
             (self.day, self.spent) = (day, 0);
         }
         let is_used_up = self.spent >= bounds.day_bytes;
@@ -226,72 +227,85 @@ impl Budget {
     }
 }
 
-/// Takes a line of the log. One that is read twice changes nothing. Where the clock was set back meanwhile a
-/// job starts at its submission at the earliest, and ends at its start: else no span would have it.
-fn put_event(transaction: &Transaction<'_>, event: &Event, budget: &mut Budget) -> rusqlite::Result<()> {
-    // A damaged line may have numbers for which a database has no room.
-    let number = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok());
-    let (Some(job), Some(ms)) = (number(event.job), number(Some(event.ms))) else { return Ok(()) };
-    let text = event.text.as_str();
-    match event.event.as_str() {
-        "submitted" => {
-            if !budget.take(text.len() + event.submitted.name.len()) {
-                return Ok(());
-            }
-            // A number may come again where the state folder was new.
-            transaction
-                .prepare_cached("DELETE FROM job WHERE job = ?1 AND submitted_ms <> ?2")?
-                .execute(params![job, ms])?;
-            transaction
-                .prepare_cached(
-                    "INSERT INTO job(job, uid, name, command, ranks, nodes, submitted_ms)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(job) DO NOTHING",
-                )?
-                .execute(params![
-                    job,
-                    event.submitted.uid,
-                    event.submitted.name,
-                    text,
-                    number(event.submitted.ranks),
-                    event.nodes.join(" "),
-                    ms
-                ])?;
-        }
-        "refused" => {
-            transaction.prepare_cached("DELETE FROM job WHERE job = ?1")?.execute([job])?;
-        }
-        "placed" => {
-            transaction
-                .prepare_cached("UPDATE job SET nodes = ?2 WHERE job = ?1")?
-                .execute(params![job, event.nodes.join(" ")])?;
-        }
-        "started" => {
-            transaction
-                .prepare_cached("UPDATE job SET started_ms = max(?2, submitted_ms) WHERE job = ?1")?
-                .execute(params![job, ms])?;
-        }
-        "over" => {
-            budget.spent += text.len() as i64;
-            transaction
-                .prepare_cached(
-                    "UPDATE job SET ended_ms = max(?2, coalesce(started_ms, submitted_ms)), status = ?3,
-                       cause = ?4, cpu_us = ?5, largest_bytes = ?6 WHERE job = ?1",
-                )?
-                .execute(params![
-                    job,
-                    ms,
-                    event.status,
-                    Some(text).filter(|text| !text.is_empty()),
-                    number(event.used.cpu_us),
-                    number(event.used.largest_bytes)
-                ])?;
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
 impl State {
+    /// Takes a line of the log. One that is read twice changes nothing. Where the clock was set back
+    /// meanwhile a job starts at its submission at the earliest, and ends at its start: else no span would
+    /// have it.
+    fn put_event(&mut self, transaction: &Transaction<'_>, event: &Event) -> rusqlite::Result<()> {
+        // A damaged line may have numbers for which a database has no room.
+        let number = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok());
+        let (Some(job), Some(ms)) = (number(event.job), number(Some(event.ms))) else { return Ok(()) };
+        let text = event.text.as_str();
+        match event.event.as_str() {
+            "submitted" => {
+                self.forget_other(transaction, job, ms)?;
+                let nodes = event.nodes.join(" ");
+                if !self.budget.take(text.len() + event.submitted.name.len() + nodes.len()) {
+                    return Ok(());
+                }
+                transaction
+                    .prepare_cached(
+                        "INSERT INTO job(job, uid, name, command, ranks, nodes, submitted_ms)
+                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(job) DO NOTHING",
+                    )?
+                    .execute(params![
+                        job,
+                        event.submitted.uid,
+                        event.submitted.name,
+                        text,
+                        number(event.submitted.ranks),
+                        nodes,
+                        ms
+                    ])?;
+            }
+            "refused" => {
+                transaction.prepare_cached("DELETE FROM job WHERE job = ?1")?.execute([job])?;
+            }
+            "placed" => {
+                let nodes = event.nodes.join(" ");
+                self.budget.spent += nodes.len() as i64;
+                transaction
+                    .prepare_cached("UPDATE job SET nodes = ?2 WHERE job = ?1")?
+                    .execute(params![job, nodes])?;
+            }
+            "started" => {
+                transaction
+                    .prepare_cached("UPDATE job SET started_ms = max(?2, submitted_ms) WHERE job = ?1")?
+                    .execute(params![job, ms])?;
+            }
+            "over" => {
+                self.budget.spent += text.len() as i64;
+                transaction
+                    .prepare_cached(
+                        "UPDATE job SET ended_ms = max(?2, coalesce(started_ms, submitted_ms)), status = ?3,
+                           cause = ?4, cpu_us = ?5, largest_bytes = ?6 WHERE job = ?1",
+                    )?
+                    .execute(params![
+                        job,
+                        ms,
+                        event.status,
+                        Some(text).filter(|text| !text.is_empty()),
+                        number(event.used.cpu_us),
+                        number(event.used.largest_bytes)
+                    ])?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Removes an earlier job of this number: numbers come again where the state folder was new.
+    fn forget_other(&mut self, transaction: &Transaction<'_>, job: i64, ms: i64) -> rusqlite::Result<()> {
+        let gone = transaction
+            .prepare_cached("DELETE FROM job WHERE job = ?1 AND submitted_ms <> ?2")?
+            .execute([job, ms])?;
+        if gone > 0 {
+            transaction.prepare_cached("DELETE FROM place WHERE job = ?1")?.execute([job])?;
+            self.open.remove(&(job as u64));
+        }
+        Ok(())
+    }
+
     fn put_report(
         &mut self,
         transaction: &Transaction<'_>,
