@@ -427,7 +427,7 @@ fn dsm_report_names_the_lines_that_cause_traffic() {
 }
 
 /// Cases of `wrong.c`, and what is said about each on one node and on two.
-const WRONG: [(&str, &str); 29] = [
+const WRONG: [(&str, &str); 30] = [
     ("create", "CREATE of 9 processes, but the job has 2 ranks: start it with -n 9"),
     // All ranks run main up to CREATE, and rank 0 alone says what is wrong there.
     ("early", " touches address 0x0, where it has no memory, by the instruction at 0x"),
@@ -455,6 +455,7 @@ const WRONG: [(&str, &str); 29] = [
     ("many", "BARRIER of 100 processes: from 1 to 2 can meet"),
     ("none", "BARRIER of 0 processes: from 1 to 2 can meet"),
     ("full", " are left of the 16777216 of TUTTI_DSM_SIZE; most are taken by "),
+    ("huge", "G_MALLOC of 18446744073709551608 bytes: "),
     ("inside", "CREATE inside a created process: main alone creates"),
     ("operation", "G_PAGES with operation 9: TUTTI_PAGES_ALLOCATE, _FREE and _INVALIDATE are known"),
     ("attributes", "G_PAGES with attributes 0x8: TUTTI_PAGES_4K, _2M and _UPDATE are known"),

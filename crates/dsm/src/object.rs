@@ -273,18 +273,22 @@ fn allocate_by_words(
     site: &str,
 ) -> Result<u64, Violation> {
     let align = if attributes.size == PageSize::Large { LARGE_BYTES as u64 } else { 64 };
-    let (size, length) = (running.heap.common.bytes(), bytes.max(1).next_multiple_of(align));
+    let (size, length) = (running.heap.common.bytes(), bytes.max(1).checked_next_multiple_of(align));
+    let taken = words.taken_bytes();
     // What lies before a large page stays unused.
-    let before = words.taken_bytes().fetch_add(length + align - 64, SeqCst);
-    let offset = before.next_multiple_of(align);
-    if offset.checked_add(length).is_none_or(|end| end > size) {
-        let (site, left) = (site.to_owned(), size.saturating_sub(offset));
+    let place = |before: u64| {
+        let offset = before.next_multiple_of(align);
+        let end = offset.checked_add(length?).filter(|end| *end <= size)?;
+        Some((offset, end))
+    };
+    let before = taken.fetch_update(SeqCst, SeqCst, |before| Some(place(before)?.1));
+    before.map(|before| before.next_multiple_of(align)).map_err(|before| {
+        let (site, left) = (site.to_owned(), size.saturating_sub(before.next_multiple_of(align)));
         let (is_updated, common) = (false, &running.heap.common);
-        let behind = offset.saturating_sub(common.end()).min(size);
+        let behind = before.saturating_sub(common.end());
         let users = format!("{} before CREATE, and {behind} bytes behind it", common.users());
-        return Err(Violation::Full { site, bytes, is_updated, left, size, users });
-    }
-    Ok(offset)
+        Violation::Full { site, bytes, is_updated, left, size, users }
+    })
 }
 
 fn units_of(bytes: u64) -> u32 {

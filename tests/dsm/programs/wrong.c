@@ -123,6 +123,8 @@ static void run(void) {
     if (is("full") && me == 0)
         for (;;)
             all->block = G_MALLOC(1 << 20);
+    if (is("huge") && me == 0)
+        all->block = G_MALLOC((size_t)-8);
     tutti_pages pages = {(void *)0x1000, 4096};
     if (is("operation") && me == 0)
         G_PAGES(9, &pages, 1, 0);
