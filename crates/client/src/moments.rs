@@ -20,14 +20,26 @@ pub const EXPECTED: &str = "a moment such as 2026-11-28, \"2026-11-28 14:30\", o
 /// A moment that a user has written, in ms since 1970: how long before `now_ms`, or a date of this machine's
 /// time zone.
 pub fn parse(text: &str, now_ms: u64) -> Option<u64> {
-    if let Ok(moment) = text.parse::<jiff::civil::DateTime>() {
-        let zone = jiff::tz::TimeZone::system();
-        let moment = zone.to_ambiguous_timestamp(moment).compatible().ok()?;
+    if let Some(moment) = date(text, &jiff::tz::TimeZone::system()) {
         return u64::try_from(moment.as_millisecond()).ok();
     }
     let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
     let ago = tutti_protocol::time_limit::parse(text).filter(|_| has_unit)?;
     Some(now_ms.saturating_sub(ago.as_millis() as u64))
+}
+
+/// A date: of its own zone if it names one (`+05:00`, `Z`, `[Europe/Berlin]`), else of the given one.
+fn date(text: &str, zone: &jiff::tz::TimeZone) -> Option<jiff::Timestamp> {
+    if let Ok(moment) = text.parse::<jiff::ZonedDateTime>() {
+        return Some(moment.timestamp());
+    }
+    if let Ok(moment) = text.parse::<jiff::Timestamp>() {
+        return Some(moment);
+    }
+    // Where a zone is named that nobody knows it is no date at all.
+    let names_zone = text.contains(['+', '[']) || text.matches('-').count() > 2;
+    let moment: jiff::civil::DateTime = text.parse().ok().filter(|_| !names_zone)?;
+    zone.to_ambiguous_timestamp(moment).compatible().ok()
 }
 
 /// Refuses a span that ends before it begins: nothing can be in it.
@@ -62,10 +74,10 @@ fn moment_from(text: &str, now: &jiff::ZonedDateTime) -> Option<u64> {
     }
     let zone = || now.time_zone().clone();
     let found = if text.contains('-') {
-        let date: jiff::civil::DateTime = text.parse().ok()?;
-        date.to_zoned_datetime(zone()).ok()?
+        date(text, now.time_zone())?.to_zoned_datetime(zone())
     } else {
-        let time = text.contains(':').then(|| text.parse::<jiff::civil::Time>().ok())??;
+        let is_plain = text.contains(':') && text.chars().all(|c| c.is_ascii_digit() || ":.".contains(c));
+        let time = is_plain.then(|| text.parse::<jiff::civil::Time>().ok())??;
         let today = now.date().to_datetime(time).to_zoned_datetime(zone()).ok()?;
         let tomorrow = || now.date().tomorrow().ok()?.to_datetime(time).to_zoned_datetime(zone()).ok();
         if today < *now { tomorrow()? } else { today }
@@ -103,7 +115,9 @@ mod tests {
         let day = parse("2026-11-28", 0).expect("a date");
         assert_eq!(parse("2026-11-28 01:30", 0), Some(day + 90 * 60 * 1000));
         assert_eq!(parse("2026-11-28T01:30:05", 0), Some(day + 90 * 60 * 1000 + 5000));
-        for wrong in ["", "yesterday", "90", "2026-13-01", "-1h", "1e9d"] {
+        assert_eq!(parse("2026-12-24T17:30+05:00", 0), Some(1_798_115_400_000));
+        assert_eq!(parse("2026-12-24 12:30Z", 0), Some(1_798_115_400_000));
+        for wrong in ["", "yesterday", "90", "2026-13-01", "-1h", "1e9d", "2026-12-24T17:30[Nowhere/No]"] {
             assert_eq!(parse(wrong, 0), None, "{wrong}");
         }
     }
@@ -124,10 +138,13 @@ mod tests {
             ("07:15:30", "2026-11-29T07:15:30Z"),
             ("2026-12-24", "2026-12-24T00:00:00Z"),
             ("2026-12-24T17:30", "2026-12-24T17:30:00Z"),
+            ("2026-12-24T17:30+05:00", "2026-12-24T12:30:00Z"),
+            ("2026-12-24T17:30-0230", "2026-12-24T20:00:00Z"),
+            ("2026-12-24T17:30Z", "2026-12-24T17:30:00Z"),
         ] {
             assert_eq!(of(text).as_deref(), Some(expected), "{text}");
         }
-        for wrong in ["", "+", "soon", "25:00", "2026-13-01", "+-3m", "12"] {
+        for wrong in ["", "+", "soon", "25:00", "2026-13-01", "+-3m", "12", "17:30+05:00"] {
             assert_eq!(of(wrong), None, "{wrong}");
         }
     }

@@ -5,8 +5,9 @@
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 use rustix::stdio::stdout;
@@ -19,6 +20,16 @@ use crate::stderr::print_line;
 #[must_use]
 pub fn print(text: &str) -> bool {
     write(text.as_bytes()).and_then(|()| flush()).map_err(|error| report(&error)).is_ok()
+}
+
+/// Waits so long; `false`, at once: whoever reads the output has gone.
+#[must_use]
+pub fn is_read_after(pause: Duration) -> bool {
+    let limit = Timespec::try_from(pause).ok();
+    // Without events: the kernel says only that the other end is closed.
+    let (output, nothing) = (stdout(), PollFlags::empty());
+    let mut polled = [PollFd::new(&output, nothing)];
+    poll(&mut polled, limit.as_ref()).is_err() || polled[0].revents().is_empty()
 }
 
 /// Writes all of the bytes.

@@ -66,7 +66,10 @@ pub(super) fn run(filter: &Filter, in_json: bool, print: Print) -> Result<ExitCo
         if !tutti_os::stdout::print(&text) {
             return Ok(ExitCode::FAILURE);
         }
-        std::thread::sleep(PAUSE);
+        // A reader that has seen enough may go while nothing changes.
+        if !tutti_os::stdout::is_read_after(PAUSE) {
+            return Ok(ExitCode::FAILURE);
+        }
     }
 }
 

@@ -89,6 +89,10 @@ pub(super) fn run(
     json: bool,
 ) -> Result<ExitCode, String> {
     filter.check()?;
+    if let Some(other) = filter.state.iter().find(|word| !STATES.contains(&word.as_str())) {
+        let states = STATES.join(", ");
+        return Err(format!("--state {other}: the history tells only these apart: {states}"));
+    }
     moments::check_order(options.since, options.until)?;
     let limit = limit.unwrap_or(LIMIT) as usize;
     let Found { jobs, more, gaps } = ask(options, filter, limit)?;
@@ -119,7 +123,7 @@ pub(super) fn run(
 /// Asks the page for jobs, page by page, until there are so many.
 fn ask(options: &Options, filter: &Filter, limit: usize) -> Result<Found, String> {
     let mut found = Found { jobs: Vec::new(), more: Some(false), gaps: Vec::new() };
-    let Some(question) = question(options, filter) else { return Ok(found) };
+    let question = question(options, filter);
     loop {
         let count = (limit - found.jobs.len()).min(PAGE_MAX);
         let behind = found.jobs.last().map_or_else(String::new, |last| {
@@ -136,24 +140,20 @@ fn ask(options: &Options, filter: &Filter, limit: usize) -> Result<Found, String
     }
 }
 
-/// Question to the page: no fewer jobs than the filter takes; none: the history has none of these.
-fn question(options: &Options, filter: &Filter) -> Option<String> {
+/// Question to the page: no fewer jobs than the filter takes.
+fn question(options: &Options, filter: &Filter) -> String {
     let mut path = "/api/history?".to_owned();
     for (name, value) in [("since_ms", options.since), ("until_ms", options.until)] {
         path.extend(value.map(|ms| format!("&{name}={ms}")));
     }
     let uids: Option<Vec<String>> =
         filter.user.iter().map(|user| users::number(user).map(|uid| uid.to_string())).collect();
-    let states: Vec<String> =
-        filter.state.iter().filter(|word| STATES.contains(&word.as_str())).cloned().collect();
-    if states.is_empty() && !filter.state.is_empty() {
-        return None;
-    }
-    for (name, words) in [("uid", uids), ("name", Some(filter.name.clone())), ("state", Some(states))] {
+    let [names, states] = [&filter.name, &filter.state].map(|words| Some(words.clone()));
+    for (name, words) in [("uid", uids), ("name", names), ("state", states)] {
         let words = words.filter(|words| !words.is_empty() && words.len() <= MEANT_MAX);
         path.extend(words.map(|words| format!("&{name}={}", page::encoded(&name_list::join(&words)))));
     }
-    Some(path)
+    path
 }
 
 /// Line about the jobs that are left out behind the last one.

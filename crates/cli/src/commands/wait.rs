@@ -18,7 +18,9 @@ pub(super) fn run(jobs: &[JobName]) -> ExitCode {
     let status_of = |name: &JobName| {
         let job = name.resolve()?;
         match cluster::wait_for(job) {
-            Ok(status) => status.ok_or_else(|| format!("the status of job {name} is not known")),
+            Ok(status) => status
+                .or_else(|| from_log(job))
+                .ok_or_else(|| format!("the status of job {name} is not known")),
             Err(text) => from_log(job).ok_or(text),
         }
     };
