@@ -203,7 +203,12 @@ impl JobRecord {
             self.end_by(Some(node), status);
         }
         // Of a node that was lost the user has been told so, whatever it says should it come back.
-        let is_news = !self.end.is_by_user() && self.end.ender() == Some(node) && !self.lost.contains(&node);
+        let is_first = match self.end.ender() {
+            Some(ender) => ender == node,
+            // Of a job on one node ranks may fail alone, while it goes on.
+            None => self.launch.nodes.len() == 1 && !self.is_ending(),
+        };
+        let is_news = !self.end.is_by_user() && is_first && !self.lost.contains(&node);
         let reported = self.reported.get(&node).copied().unwrap_or_default();
         part.warnings
             .iter()
