@@ -43,6 +43,23 @@ fn job_has_slurms_environment_and_its_steps_have_their_tasks() {
     assert!(rows.starts_with(&expected), "{rows}");
 }
 
+#[test]
+fn interactive_jobs_avoid_nodes_and_wait_for_others_as_batch_jobs_do() {
+    let slurm = Slurm::up("slurm-interactive-terms", 3, &["--slots", "2"]);
+    let nodes = "sh -c 'echo $SLURM_JOB_NODELIST'";
+    assert_eq!(slurm.ok(&format!("srun -x node0,node2 -n 1 {nodes}")), "node1\n");
+    assert_eq!(slurm.ok(&format!("salloc -Q -x node0 -d singleton -N 2 {nodes}")), "node[1-2]\n");
+    let first = slurm.submit("--wrap='sleep 1; echo one >first'");
+    assert_eq!(slurm.ok(&format!("srun -d afterok:{first} --begin=now -n 1 cat first")), "one\n");
+    // Seconds to the end of the other tasks: 0 is for ever.
+    assert_eq!(slurm.ok("srun -W 0 -n 1 echo word"), "word\n");
+    let refused = slurm.run("srun --wait=30 -n 1 true");
+    assert!(!refused.status.success() && refused.stderr.contains("--wait: a step ends with"), "{refused}");
+    let refused = slurm.run("salloc -Q -N 2 -w node0,node1 srun -x node1 -n 1 true");
+    let expected = "--exclude: node1 is a node of this job; --nodelist names the others";
+    assert!(!refused.status.success() && refused.stderr.contains(expected), "{refused}");
+}
+
 /// Variables that JAX and others read in a step.
 #[test]
 fn step_has_its_nodes_and_name_in_its_environment() {

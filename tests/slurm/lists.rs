@@ -9,6 +9,11 @@ fn lists_have_the_forms_that_tools_read() {
     let table = slurm.ok("sinfo");
     assert!(table.ends_with("tutti*       up   infinite      2   idle node[0-1]\n"), "{table}");
     assert_eq!(slurm.ok("sinfo -h -o '%P %D'; SINFO_FORMAT=%D sinfo -h"), "tutti* 2\n2\n");
+    let refused = slurm.run("scontrol update NodeName=node1 State=DRAIN");
+    assert!(!refused.status.success() && refused.stderr.contains("You must specify a reason"), "{refused}");
+    slurm.ok("scontrol update NodeName=node[0-1] State=drain Reason='a disk'");
+    assert_eq!(slurm.ok("sinfo -h -N -o '%N %t %E'"), "node0 drain a disk\nnode1 drain a disk\n");
+    slurm.ok("scontrol update NodeName=node[0-1] State=RESUME");
     slurm.ok("tutti drain node1 --why disk");
     assert_eq!(slurm.ok("sinfo -h -o '%P %D'"), "tutti* 2\n", "states that are not shown are no rows");
     assert_eq!(slurm.ok("sinfo -h -N -o '%N %t %E'"), "node0 idle none\nnode1 drain disk\n");

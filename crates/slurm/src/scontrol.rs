@@ -53,7 +53,7 @@ const REFUSED: [(&str, &str); 4] = [
 
 /// Runs the command.
 pub fn run(words: &[String]) -> ExitCode {
-    let usage = "Usage: scontrol [-o] show {job|node|partition|reservation|config|hostnames|hostlist} [NAME] | create reservation Nodes=LIST Users=USERS StartTime=TIME Duration=MINUTES | delete ReservationName=NAME | suspend, resume, hold, release, requeue JOB ... | update JobId=JOB [TimeLimit=LIMIT] [JobName=NAME] [StartTime=TIME]";
+    let usage = "Usage: scontrol [-o] show {job|node|partition|reservation|config|hostnames|hostlist} [NAME] | create reservation Nodes=LIST Users=USERS StartTime=TIME Duration=MINUTES | delete ReservationName=NAME | suspend, resume, hold, release, requeue JOB ... | update JobId=JOB [TimeLimit=LIMIT] [JobName=NAME] [StartTime=TIME] | update NodeName=NODES State={DRAIN|RESUME} [Reason=TEXT]";
     let line = match output::read(NAME, SPECS, usage, words) {
         Ok(line) => line,
         Err(status) => return status,
@@ -171,6 +171,10 @@ fn update(words: &[&str]) -> Result<String, String> {
     if words.is_empty() {
         return Err("too few arguments for update keyword".into());
     }
+    let is_of_nodes = |word: &&str| word.get(..9).is_some_and(|key| key.eq_ignore_ascii_case("nodename="));
+    if words.iter().any(is_of_nodes) {
+        return update_nodes(words);
+    }
     let (mut change, mut named) = (Change::default(), None);
     let (mut is_more, mut is_less, mut is_ignored) = (false, false, false);
     let mut words = words.iter();
@@ -198,9 +202,6 @@ fn update(words: &[&str]) -> Result<String, String> {
             }
             "jobname" | "name" => change.name = Some(value.to_owned()),
             "starttime" => change.begin_ms = Some(moments::moment(value, Day::Next)?),
-            "nodename" => {
-                return Err("nodes are not changed here: `tutti drain` and `tutti undrain` do it".into());
-            }
             _ => return Err(format!("Update of this parameter is not supported: {word}")),
         }
     }
@@ -235,6 +236,37 @@ fn update(words: &[&str]) -> Result<String, String> {
             query::ask_of_job(&Request::Change(job.row.job, change))
                 .map_err(|refused| format!("{} for job {}", query::refusal(refused), job.id()))?;
         }
+    }
+    Ok(String::new())
+}
+
+/// `update NodeName=NODES State=DRAIN Reason=TEXT`, and `State=RESUME`.
+fn update_nodes(words: &[&str]) -> Result<String, String> {
+    let (mut nodes, mut state, mut reason) = (Vec::new(), None, None);
+    for word in words {
+        let (key, value) = word.split_once('=').ok_or_else(|| format!("Invalid input: {word}"))?;
+        match key.to_ascii_lowercase().as_str() {
+            "nodename" => {
+                nodes =
+                    node_list::expand(value).ok_or_else(|| format!("Invalid node name specified {value}"))?;
+            }
+            "state" => state = Some(value.to_ascii_uppercase()),
+            "reason" => reason = Some(value.to_owned()).filter(|text| !text.is_empty()),
+            _ => return Err(format!("Update of this parameter is not supported: {word}")),
+        }
+    }
+    let state = state.ok_or("No changes specified")?;
+    let request = |node: &String| match state.as_str() {
+        "DRAIN" => {
+            let why =
+                reason.clone().ok_or("You must specify a reason when DRAINING a node. Request denied")?;
+            Ok(Request::Drain(node.clone(), why))
+        }
+        "RESUME" | "UNDRAIN" | "IDLE" => Ok(Request::Undrain(node.clone())),
+        _ => Err(format!("State={state} is not there: DRAIN keeps new jobs from a node, RESUME ends that")),
+    };
+    for node in &nodes {
+        query::ask(&request(node)?)?;
     }
     Ok(String::new())
 }

@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use tutti_client::node_list;
+use tutti_protocol::batch::After;
 
-use crate::getopt::{self, Ends, Takes};
+use crate::getopt::{self, Ends, Spec, Takes};
+use crate::moments::{self, Day};
 use crate::names::VERSION;
 use crate::note::{MARK, Note, Origin};
 use crate::output::{complain, print, refuse, refuse_plainly};
@@ -89,10 +91,19 @@ fn become_program(mut command: Command, name: &str) -> ExitCode {
     refuse(name, &format!("cannot execute {}: {error}", command.get_program().to_string_lossy()), 1)
 }
 
+/// An option as this command has it: `--wait` of `srun` has a number of seconds.
+fn of_command(name: &str, spec: Spec) -> Spec {
+    match spec {
+        ("wait", letter, _) if name == "srun" => ("wait", letter, Takes::Value),
+        spec => spec,
+    }
+}
+
 /// Reads a command line; the status with which the command is done, if it is.
 fn read(name: &str, words: &[String]) -> Result<(Wanted, Vec<String>), ExitCode> {
+    let specs: Vec<Spec> = SPECS.iter().map(|spec| of_command(name, *spec)).collect();
     let line =
-        getopt::parse(SPECS, words, Ends::AtOperand).map_err(|error| Refusal::from(error).print(name))?;
+        getopt::parse(&specs, words, Ends::AtOperand).map_err(|error| Refusal::from(error).print(name))?;
     let mut wanted = Wanted::default();
     if name == "srun" {
         let is_in_job = std::env::var_os("TUTTI_ALLOCATION").is_some();
@@ -100,6 +111,10 @@ fn read(name: &str, words: &[String]) -> Result<(Wanted, Vec<String>), ExitCode>
             .map_err(|refusal| refusal.print(name))?;
     }
     for (option, value) in &line.options {
+        if (name, *option) == ("srun", "wait") {
+            check_wait(value).map_err(|text| refuse(name, &text, 1))?;
+            continue;
+        }
         wanted.set(option, value).map_err(|refusal| refusal.print(name))?;
     }
     if wanted.manner.version {
@@ -125,19 +140,21 @@ fn read(name: &str, words: &[String]) -> Result<(Wanted, Vec<String>), ExitCode>
         return Err(refuse(name, &text, 1));
     }
     let care = &wanted.care;
-    let missing = [
-        (care.hold, "--hold"),
-        (care.begin.is_some(), "--begin"),
-        (care.deadline.is_some(), "--deadline"),
-        (wanted.array.is_some(), "--array"),
-        (care.signal.is_some(), "--signal"),
-        (!wanted.excluded.is_empty(), "--exclude"),
-        (wanted.dependency.is_some(), "--dependency"),
-    ];
+    let missing =
+        [(care.hold, "--hold"), (care.deadline.is_some(), "--deadline"), (wanted.array.is_some(), "--array")];
     if let Some((_, option)) = missing.iter().find(|(is_asked, _)| *is_asked) {
         return Err(refuse(name, &format!("{option} is for sbatch"), 1));
     }
     Ok((wanted, line.operands))
+}
+
+/// `srun --wait`: seconds from the end of the first task to that of the others.
+fn check_wait(value: &str) -> Result<(), String> {
+    match value.parse::<u32>() {
+        Ok(0) => Ok(()),
+        Ok(_) => Err("--wait: a step ends with its first task that fails, else with its last one".into()),
+        Err(_) => Err(format!("Invalid numeric value \"{value}\" for --wait.")),
+    }
 }
 
 /// `salloc`: an allocation for a command, or for a shell.
@@ -155,7 +172,56 @@ pub fn salloc(words: &[String]) -> ExitCode {
     let program = if command.is_empty() { vec![shell()] } else { command };
     let name = wanted.name.clone().unwrap_or_else(|| "interactive".into());
     let how: &[&str] = if wanted.manner.quiet { &["--quiet"] } else { &[] };
-    become_program(allocation(&wanted, &name, how, &program), "salloc")
+    become_allocation(&wanted, "salloc", &name, how, &program)
+}
+
+fn become_allocation(
+    wanted: &Wanted,
+    command: &str,
+    name: &str,
+    how: &[&str],
+    program: &[String],
+) -> ExitCode {
+    match begin_terms(wanted, name) {
+        Ok(terms) => become_program(allocation(wanted, name, (how, &terms), program), command),
+        Err(text) => refuse(command, &text, 1),
+    }
+}
+
+/// Options of `tutti alloc` that say when it begins, where not, and what signal it gets before its end.
+fn begin_terms(wanted: &Wanted, name: &str) -> Result<Vec<String>, String> {
+    let mut terms = Vec::new();
+    let mut add = |option: &str, value: String| terms.extend([option.to_owned(), value]);
+    if !wanted.excluded.is_empty() {
+        add("--exclude", wanted.excluded.join(","));
+    }
+    if let Some(text) = &wanted.care.begin {
+        let after_ms = moments::moment(text, Day::Next)?.saturating_sub(query::now_ms());
+        add("--begin", format!("+{}s", after_ms.div_ceil(1000)));
+    }
+    if let Some((dependency, _)) = &wanted.dependency {
+        for After { job, ok, not_ok } in submit::resolve(dependency, name)? {
+            let option = match (ok, not_ok) {
+                (true, _) => "--after-ok",
+                (_, true) => "--after-not-ok",
+                _ => "--after-any",
+            };
+            add(option, job.to_string());
+        }
+    }
+    if let Some((signal, seconds, _)) = wanted.care.signal {
+        add("--signal", format!("{signal}@{seconds}"));
+    }
+    Ok(terms)
+}
+
+/// A step is on nodes of its job: one that is not to have some of them names the others.
+fn check_excluded(wanted: &Wanted) -> Result<(), String> {
+    let nodes = std::env::var("SLURM_JOB_NODELIST").ok().and_then(|list| node_list::expand(&list));
+    match wanted.excluded.iter().find(|node| nodes.iter().flatten().any(|own| own == *node)) {
+        Some(node) => Err(format!("--exclude: {node} is a node of this job; --nodelist names the others")),
+        None => Ok(()),
+    }
 }
 
 /// The same with its number of nodes, or the status of the command.
@@ -166,7 +232,12 @@ fn settled(name: &str, mut wanted: Wanted) -> Result<Wanted, ExitCode> {
 }
 
 /// `tutti alloc` with a command that finds Slurm's variables.
-fn allocation(wanted: &Wanted, name: &str, how: &[&str], program: &[String]) -> Command {
+fn allocation(
+    wanted: &Wanted,
+    name: &str,
+    (how, terms): (&[&str], &[String]),
+    program: &[String],
+) -> Command {
     let cores = wanted.cores.unwrap_or(1);
     let (tasks, nodes) = (wanted.all_tasks(), wanted.all_nodes());
     let here =
@@ -193,6 +264,7 @@ fn allocation(wanted: &Wanted, name: &str, how: &[&str], program: &[String]) -> 
     if let Some(slots) = wanted.slots_per_node() {
         command.args(["--ppn", &slots.to_string()]);
     }
+    command.args(terms);
     place(wanted, &mut command);
     if wanted.memory_bytes() > 0 {
         command.args(["--memory", &format!("{}M", wanted.memory_bytes().div_ceil(1 << 20))]);
@@ -264,9 +336,9 @@ pub fn srun(words: &[String]) -> ExitCode {
         };
         // Inside of the allocation the same line is a step's.
         let again: Vec<String> = std::iter::once(srun_file()).chain(words.iter().cloned()).collect();
-        return become_program(allocation(&wanted, &name, &["--quiet"], &again), "srun");
+        return become_allocation(&wanted, "srun", &name, &["--quiet"], &again);
     };
-    if let Err(text) = check_gpus(&wanted, &note) {
+    if let Err(text) = check_gpus(&wanted, &note).and_then(|()| check_excluded(&wanted)) {
         return refuse("srun", &text, 1);
     }
     let nodes = environment_number("SLURM_NNODES").unwrap_or(note.size.nodes.max(1));

@@ -381,7 +381,10 @@ fn check_past(condition: Condition, named: &forms::NamedJob, text: &str) -> Resu
 }
 
 /// Jobs behind which a job starts.
-fn resolve(dependency: &forms::Dependency, name: &str) -> Result<Vec<After>, String> {
+///
+/// # Errors
+/// A text with the job that is none.
+pub fn resolve(dependency: &forms::Dependency, name: &str) -> Result<Vec<After>, String> {
     let (jobs, _) = query::jobs()?;
     let mut after = Vec::new();
     for (condition, text) in &dependency.jobs {
