@@ -73,10 +73,13 @@ impl Claims {
             .is_some_and(|word| word.compare_exchange(doubled, doubled + 1, AcqRel, Relaxed).is_ok())
     }
 
-    /// Ends a request that has been applied.
+    /// Ends a request that has been applied. Who was taken for dead while it applied one, and ends it late,
+    /// changes nothing of what has been claimed since.
     #[inline]
     pub fn end(&self, from: usize, number: u64) {
-        self.set(from, number + 1);
+        if let Some(word) = self.word(from) {
+            let _ = word.compare_exchange(2 * number + 1, 2 * number + 2, Release, Relaxed);
+        }
     }
 }
 
@@ -103,5 +106,22 @@ mod tests {
         claims.end(1, 8);
         assert!(claims.begin(0, 0) && !claims.try_begin(2, 0), "a rank without a word has no starter");
         assert!(claims.begin(2, 99));
+    }
+
+    #[test]
+    fn claims_that_end_late_change_nothing_of_later_ones() {
+        let mut word = 0_u64;
+        // SAFETY: the word outlives the claims.
+        let claims = Claims::new(unsafe { Opened::new(NonNull::from(&mut word).cast(), 8) });
+        claims.set(0, 3);
+        assert!(claims.try_begin(0, 3));
+        // The rank has waited long enough for its starter, and goes on.
+        claims.end(0, 3);
+        assert!(claims.begin(0, 4));
+        claims.end(0, 3);
+        assert!(!claims.try_begin(0, 4) && !claims.try_begin(0, 3), "request 4 is being applied");
+        claims.end(0, 4);
+        claims.end(0, 3);
+        assert!(!claims.try_begin(0, 4) && claims.try_begin(0, 5));
     }
 }
