@@ -1,11 +1,15 @@
 //! How an operation ends, and what the elastic barrier has to look at.
 
+use core::ffi::c_int;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering::*;
 use std::sync::{Mutex, PoisonError};
 
 pub use tutti_rma::done::Done;
 use tutti_rma::done::DoneAt;
 use tutti_rma::wire::Name;
+
+use crate::status::OK;
 
 /// How the end of an operation is to be known.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +37,19 @@ impl End {
             Some(at) if at.is_aligned() => Some(End::Noted(unsafe { DoneAt::new(at) })),
             Some(_) => None,
         }
+    }
+
+    /// Ends an operation with a status, which the call returns: its completion has it too, whatever the
+    /// reason.
+    pub(crate) fn with(self, status: c_int) -> c_int {
+        if let End::Noted(done) = self {
+            let done = done.get();
+            if status != OK {
+                let _ = done.status.compare_exchange(0, status, AcqRel, Relaxed);
+            }
+            done.end();
+        }
+        status
     }
 }
 

@@ -58,6 +58,11 @@ impl Handle {
         self.check == self.sum(job.id()) && (self.rank as usize) < job.ranks()
     }
 
+    /// Whether the region has a range.
+    pub(crate) fn has(&self, (offset, bytes): (u64, usize)) -> bool {
+        offset.checked_add(bytes as u64).is_some_and(|end| end <= self.bytes)
+    }
+
     /// As it travels in a record.
     pub(crate) fn words(&self) -> [u64; WORDS] {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;

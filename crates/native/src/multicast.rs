@@ -397,10 +397,7 @@ fn transmit() {
 /// # Safety
 /// `from` is valid for reading so many bytes.
 pub unsafe fn write(handles: &[Handle], offset: u64, from: *const c_void, bytes: usize, end: End) -> c_int {
-    let Some(mut rank) = rank::enter() else { return NOT_RUNNING };
-    if !handles.iter().all(|handle| handle.is_right(&rank.job)) {
-        return NO_REGION_STATUS;
-    }
+    let Some(mut rank) = rank::enter() else { return end.with(NOT_RUNNING) };
     let own = Done::default();
     let done = match end {
         End::Posted => return INVALID,
@@ -410,13 +407,19 @@ pub unsafe fn write(handles: &[Handle], offset: u64, from: *const c_void, bytes:
     };
     let operation = Operation::new(Receiver::Own(done));
     let job = rank.job.clone();
-    let (here, rest) = handles
-        .iter()
-        .copied()
-        .partition::<Vec<Handle>, _>(|handle| job.local_ranks().contains(handle.rank as usize));
-    for handle in here {
-        // SAFETY: our contract.
-        operation.note(unsafe { mates::write(&job, &handle, offset, from.cast(), bytes) });
+    let mut rest = Vec::new();
+    for handle in handles {
+        operation.note(if !handle.is_right(&job) {
+            NO_REGION_STATUS
+        } else if job.local_ranks().contains(handle.rank as usize) {
+            // SAFETY: our contract.
+            unsafe { mates::write(&job, handle, offset, from.cast(), bytes) }
+        } else if !handle.has((offset, bytes)) {
+            OUT_OF_RANGE
+        } else {
+            rest.push(*handle);
+            OK
+        });
     }
     let router = if rest.is_empty() { None } else { rank.router.clone() };
     if let Some(router) = router {
@@ -441,7 +444,7 @@ pub unsafe fn write(handles: &[Handle], offset: u64, from: *const c_void, bytes:
                     remote_memory::wait(&mut rank, |_| !is_full());
                 }
                 let piece = &data[skip..bytes.min(skip + piece_bytes)];
-                let mut head = head_of(offset.wrapping_add(skip as u64), &targets, piece.len());
+                let mut head = head_of(offset + skip as u64, &targets, piece.len());
                 let mut sent = try_send(to, &mut head, piece, &operation);
                 if sent.is_none() {
                     transmit();

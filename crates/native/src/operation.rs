@@ -43,14 +43,6 @@ fn stamp_mapped(begun_ns: Option<u64>, bytes: usize) {
     }
 }
 
-/// An operation without a byte has ended; the target is not asked.
-fn end_nothing(end: End) -> c_int {
-    if let End::Noted(done) = end {
-        done.get().end();
-    }
-    OK
-}
-
 /// An operation of this rank on a region: the rank while it is locked, and whose region it is.
 struct Access<'a> {
     rank: LockedRank,
@@ -60,10 +52,10 @@ struct Access<'a> {
 }
 
 impl<'a> Access<'a> {
-    fn begin(handle: &'a Handle) -> Result<Self, c_int> {
-        let rank = rank::enter().ok_or(NOT_RUNNING)?;
+    fn begin(handle: &'a Handle, end: End) -> Result<Self, c_int> {
+        let rank = rank::enter().ok_or_else(|| end.with(NOT_RUNNING))?;
         if !handle.is_right(&rank.job) {
-            return Err(NO_REGION_STATUS);
+            return Err(end.with(NO_REGION_STATUS));
         }
         let is_here = rank.job.local_ranks().contains(handle.rank as usize);
         Ok(Access { rank, handle, is_here })
@@ -75,14 +67,7 @@ impl<'a> Access<'a> {
         if status == OK {
             watch::notify(self.rank.job.endpoint(self.handle.rank as usize));
         }
-        if let End::Noted(done) = end {
-            let done = done.get();
-            if status != OK {
-                let _ = done.status.compare_exchange(0, status, AcqRel, Relaxed);
-            }
-            done.end();
-        }
-        status
+        end.with(status)
     }
 
     /// Starts an operation on a target of another node.
@@ -91,6 +76,10 @@ impl<'a> Access<'a> {
     /// Origins are valid during the call; results until the operation has ended.
     unsafe fn start_far(&mut self, action: Action, ranges: Vec<(u64, usize)>, end: End) -> c_int {
         let Access { rank, handle, .. } = self;
+        // A long operation changes nothing if a part of it would be refused; ranges of a message are its own.
+        if !matches!(action, Action::Enqueue { .. }) && !ranges.iter().all(|range| handle.has(*range)) {
+            return end.with(OUT_OF_RANGE);
+        }
         let to = handle.rank as usize;
         let own = Done::default();
         let noted = match end {
@@ -107,7 +96,7 @@ impl<'a> Access<'a> {
         if matches!(end, End::Wait) && handle.port != 0 {
             operation = operation.keeping_its_records();
         }
-        let Some(mut memory) = rank.remote_memory() else { return NO_REGION_STATUS };
+        let Some(mut memory) = rank.remote_memory() else { return end.with(NO_REGION_STATUS) };
         let mut pushed = memory.push(&mut operation);
         if pushed == Pushed::Part {
             memory.hurry(to);
@@ -117,10 +106,6 @@ impl<'a> Access<'a> {
             });
         }
         if pushed == Pushed::Gone {
-            if let Some(done) = noted {
-                done.get().fail(Refusal::Gone);
-                done.get().end();
-            }
             return GONE;
         }
         match end {
@@ -161,14 +146,14 @@ pub unsafe fn write(handle: &Handle, pieces: &[Piece], end: End) -> c_int {
         // SAFETY: our contract.
         return unsafe { published::write(handle, pieces, end) };
     }
-    let mut access = match Access::begin(handle) {
+    let mut access = match Access::begin(handle, end) {
         Ok(access) => access,
         Err(status) => return status,
     };
     let ranges: Vec<_> =
         pieces.iter().map(|piece| (piece.offset, piece.bytes)).filter(|range| range.1 > 0).collect();
     if ranges.is_empty() && !access.is_here {
-        return end_nothing(end);
+        return end.with(OK);
     }
     if access.is_here {
         return access.work_here(end, |here| {
@@ -209,7 +194,7 @@ pub unsafe fn read(handle: &Handle, offset: u64, into: *mut c_void, bytes: usize
         // SAFETY: our contract.
         return unsafe { published::read(handle, offset, into, bytes, end) };
     }
-    let mut access = match Access::begin(handle) {
+    let mut access = match Access::begin(handle, end) {
         Ok(access) => access,
         Err(status) => return status,
     };
@@ -227,7 +212,7 @@ pub unsafe fn read(handle: &Handle, offset: u64, into: *mut c_void, bytes: usize
         });
     }
     if bytes == 0 {
-        return end_nothing(end);
+        return end.with(OK);
     }
     let into = Buffer::contiguous(into.cast(), bytes);
     // SAFETY: our contract.
@@ -243,7 +228,7 @@ pub unsafe fn change(handle: &Handle, offset: u64, change: Change, found: *mut i
         // SAFETY: our contract.
         return unsafe { published::change(handle, offset, change, found, end) };
     }
-    let mut access = match Access::begin(handle) {
+    let mut access = match Access::begin(handle, end) {
         Ok(access) => access,
         Err(status) => return status,
     };
@@ -287,13 +272,13 @@ pub unsafe fn change(handle: &Handle, offset: u64, change: Change, found: *mut i
 /// The message is valid for reading.
 pub unsafe fn put(handle: &Handle, from: *const c_void, bytes: usize, end: End) -> c_int {
     if bytes > i32::MAX as usize {
-        return OUT_OF_RANGE;
+        return end.with(OUT_OF_RANGE);
     }
     if published::is_published(handle) {
         // SAFETY: our contract.
         return unsafe { published::put(handle, from, bytes, end) };
     }
-    let mut access = match Access::begin(handle) {
+    let mut access = match Access::begin(handle, end) {
         Ok(access) => access,
         Err(status) => return status,
     };

@@ -348,15 +348,8 @@ impl Entry {
 
 /// An operation has ended with a status.
 fn ended(end: End, status: c_int) -> c_int {
-    if let End::Noted(done) = end {
-        let done = done.get();
-        if status != OK {
-            let _ = done.status.compare_exchange(0, status, AcqRel, Relaxed);
-        }
-        done.end();
-        return OK;
-    }
-    status
+    let status = end.with(status);
+    if matches!(end, End::Noted(_)) { OK } else { status }
 }
 
 /// Writes pieces of this process's memory into a region.

@@ -146,8 +146,19 @@ impl Engine {
         self.regions.find(name)
     }
 
-    /// Hands over as much of an operation as there is room for.
+    /// Hands over as much of an operation as there is room for. One whose rank has left has ended: that is
+    /// noted.
     pub fn push(&mut self, operation: &mut Operation, port: &mut dyn Port) -> Pushed {
+        let pushed = self.push_some(operation, port);
+        if pushed == Pushed::Gone
+            && let Some(note) = operation.take_end()
+        {
+            note.answered(Some(Refusal::Gone));
+        }
+        pushed
+    }
+
+    fn push_some(&mut self, operation: &mut Operation, port: &mut dyn Port) -> Pushed {
         let target = peer(&mut self.peers, operation.to);
         if !operation.is_handed_over() && !target.is_gone() {
             if target.keeps_back(operation.is_read()) {

@@ -242,6 +242,13 @@ impl Operation {
         self.noted.map(|at| Note { at, is_last: true })
     }
 
+    /// Takes the note of its end out, if nothing that has been handed over brings it: a bulk message does.
+    pub(crate) fn take_end(&mut self) -> Option<Note> {
+        let note = self.note_whole().filter(|_| !self.is_bulk);
+        self.noted = None;
+        note
+    }
+
     /// Makes it travel as a bulk message from now on. A get, and a put whose origin stays, is handed over.
     pub(crate) fn begin_bulk(&mut self) {
         self.is_bulk = true;
@@ -309,7 +316,8 @@ impl Operation {
             && room >= RANGE_BYTES + each_bytes
         {
             let some = (length - next.1).min((room - RANGE_BYTES) / each_bytes * each_bytes);
-            ranges.push(Range { offset: offset + next.1 as u64, bytes: some as u32 });
+            // What would begin behind the last address is refused as that address is.
+            ranges.push(Range { offset: offset.saturating_add(next.1 as u64), bytes: some as u32 });
             room -= RANGE_BYTES + some;
             bytes += some;
             next = if next.1 + some == *length { (next.0 + 1, 0) } else { (next.0, next.1 + some) };

@@ -61,6 +61,14 @@ int main(int argc, char **argv)
     CHECK(tutti_multicast(all, n, total - 4, data, 8, &refused) == TUTTI_OK);
     CHECK(tutti_wait_until(&refused.count, TUTTI_EQ, 1, TUTTI_ANY) == TUTTI_OK && refused.status == TUTTI_ERR_RANGE);
     CHECK(tutti_multicast(all, n, UINT64_MAX - 3, data, 8, TUTTI_WAIT) == TUTTI_ERR_RANGE);
+    if (me == 0) {
+        /* Packets behind the last address do not begin at the first one again. */
+        char *late = calloc(4, LONGEST);
+        CHECK(tutti_read(&all[n - 1], 0, found, LONGEST, TUTTI_WAIT) == TUTTI_OK);
+        CHECK(tutti_multicast(all, n, UINT64_MAX - 29999, late, 4 * LONGEST, TUTTI_WAIT) == TUTTI_ERR_RANGE);
+        CHECK(tutti_read(&all[n - 1], 0, late, LONGEST, TUTTI_WAIT) == TUTTI_OK && !memcmp(late, found, LONGEST));
+        free(late);
+    }
     CHECK(tutti_multicast(all, n, 0, data, 8, TUTTI_POSTED) == TUTTI_ERR_ARG);
     CHECK(tutti_multicast(all, 0, 0, data, 8, TUTTI_WAIT) == TUTTI_ERR_ARG);
     CHECK(tutti_multicast(NULL, 1, 0, data, 8, TUTTI_WAIT) == TUTTI_ERR_ARG);
@@ -68,6 +76,9 @@ int main(int argc, char **argv)
     tutti_region forged = all[0];
     forged.words[1] ^= 1;
     CHECK(tutti_multicast(&forged, 1, 0, data, 8, TUTTI_WAIT) == TUTTI_ERR_REGION);
+    tutti_done noted = {0, 0, 0};
+    tutti_multicast(&forged, 1, 0, data, 8, &noted);
+    CHECK(noted.count == 1 && noted.status == TUTTI_ERR_REGION);
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK(tutti_close(&readable) == TUTTI_OK && tutti_close(&region) == TUTTI_OK);
     MPI_Barrier(MPI_COMM_WORLD);

@@ -32,7 +32,7 @@ static void refused(const char *reason)
 
 static void ask(const tutti_region *regions, const char *reason)
 {
-    char bytes[16] = {0};
+    char bytes[64] = {0};
     int64_t before;
     MPI_Barrier(MPI_COMM_WORLD);
     if (!strcmp(reason, "no_region"))
@@ -40,7 +40,7 @@ static void ask(const tutti_region *regions, const char *reason)
     for (int time = 0; time < 2 && !strcmp(reason, "no_right"); time++)
         CHECK(tutti_write(&regions[1], 0, bytes, 8, TUTTI_WAIT) == TUTTI_ERR_RIGHT);
     for (int time = 0; time < 3 && !strcmp(reason, "out_of_range"); time++)
-        CHECK(tutti_read(&regions[1], 60, bytes, 8, TUTTI_WAIT) == TUTTI_ERR_RANGE);
+        CHECK(tutti_put(&regions[2], bytes, sizeof bytes, TUTTI_WAIT) == TUTTI_ERR_RANGE);
     for (int time = 0; time < 4 && !strcmp(reason, "unaligned"); time++)
         CHECK(tutti_fetch_add(&regions[1], 4, 1, &before, TUTTI_WAIT) == TUTTI_ERR_ALIGN);
     for (int time = 0; time < 6 && !strcmp(reason, "full"); time++)

@@ -99,6 +99,33 @@ int main(int argc, char **argv)
     forged.words[2] ^= 4096;
     CHECK(tutti_write(&forged, 0, out, 8, TUTTI_WAIT) == TUTTI_ERR_REGION);
     CHECK(tutti_alias(&alias, 0, 8, TUTTI_WRITE, &forged) == TUTTI_ERR_RIGHT);
+    /* What ends behind the region, or behind the last address, changes no byte, however many packets it would take. */
+    enum { LONG = 200000, BEYOND = WORDS * 8 - LONG / 2 };
+    char *before = malloc(LONG), *behind = malloc(LONG);
+    CHECK(tutti_read(&all[right], 0, before, LONG, TUTTI_WAIT) == TUTTI_OK);
+    memset(out, 7, LONG);
+    tutti_piece wrong[] = {{0, out, 8}, {UINT64_MAX - 29999, out, LONG}};
+    CHECK(tutti_write(&all[right], UINT64_MAX - 29999, out, LONG, TUTTI_WAIT) == TUTTI_ERR_RANGE);
+    CHECK(tutti_writev(&all[right], wrong, 2, TUTTI_WAIT) == TUTTI_ERR_RANGE);
+    CHECK(tutti_read(&all[right], UINT64_MAX - 29999, behind, LONG, TUTTI_WAIT) == TUTTI_ERR_RANGE);
+    CHECK(tutti_swap(&all[right], UINT64_MAX - 7, 1, &found, TUTTI_WAIT) == TUTTI_ERR_RANGE);
+    CHECK(tutti_read(&all[right], 0, behind, LONG, TUTTI_WAIT) == TUTTI_OK && !memcmp(before, behind, LONG));
+    CHECK(tutti_read(&all[right], BEYOND, before, LONG / 2, TUTTI_WAIT) == TUTTI_OK);
+    CHECK(tutti_write(&all[right], BEYOND, out, LONG, TUTTI_WAIT) == TUTTI_ERR_RANGE);
+    CHECK(tutti_read(&all[right], BEYOND, behind, LONG / 2, TUTTI_WAIT) == TUTTI_OK);
+    CHECK(!memcmp(before, behind, LONG / 2));
+    /* Whatever is wrong with the handle or the length, the operation has ended, and its completion has why. */
+    tutti_done over = {0, 0, 0};
+    tutti_write(&forged, 0, out, 8, &over);
+    tutti_read(&forged, 0, in, 8, &over);
+    tutti_swap(&forged, 0, 1, &found, &over);
+    tutti_put(&forged, "m", 1, &over);
+    tutti_multicast(&forged, 1, 0, out, 8, &over);
+    CHECK(over.count == 5 && over.status == TUTTI_ERR_REGION);
+    tutti_put(&queues[right], out, (size_t)INT32_MAX + 1, &over);
+    CHECK(over.count == 6);
+    free(before);
+    free(behind);
     tutti_done refused = {0, 0, 0};
     tutti_write(&all[right], WORDS * 8, out, 8, &refused);
     CHECK(tutti_wait_until(&refused.count, TUTTI_EQ, 1, TUTTI_ANY) == TUTTI_OK);

@@ -133,6 +133,19 @@ fn engine_long_operations_go_in_records() {
 }
 
 #[test]
+fn engine_records_behind_the_last_address_do_not_begin_at_the_first() {
+    let (mut pair, mut window) = (Pair::new(), Window::new(2000));
+    let region = window.open(&mut pair.engines[1]);
+    let data = vec![7; 5000];
+    pair.run(write(region, &data, vec![(u64::MAX - 999, data.len())]));
+    assert_eq!(pair.engines[0].take_refusal(1, region), Some(Refusal::OutOfRange));
+    let mut found = vec![9; 5000];
+    pair.run(read(region, &mut found, vec![(u64::MAX - 999, 5000)]));
+    assert_eq!(pair.engines[0].take_refusal(1, region), Some(Refusal::OutOfRange));
+    assert!(window.memory.iter().all(|word| *word == 0) && found == [9; 5000]);
+}
+
+#[test]
 fn engine_changes_fetch_what_was_there() {
     let (mut pair, mut window) = (Pair::new(), Window::new(300));
     window.memory.iter_mut().enumerate().for_each(|(index, cell)| *cell = index as u64);

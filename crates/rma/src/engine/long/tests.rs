@@ -445,6 +445,27 @@ fn long_operations_note_their_end() {
 }
 
 #[test]
+fn long_put_whose_target_leaves_before_it_is_handed_over_notes_its_end_once() {
+    use crate::done::{Done, DoneAt};
+    use std::sync::atomic::Ordering::*;
+    let mut pair = Pair::new(11);
+    let mut memory = vec![7; PUT_BYTES_MIN];
+    let region = pair.open(&mut memory, Rights::ALL);
+    let (data, ends) = (vec![1; PUT_BYTES_MIN], [Done::default(), Done::default()]);
+    // SAFETY: the words outlast the operations.
+    let [begun, late] = std::array::from_fn(|at| unsafe { DoneAt::new(NonNull::from(&ends[at])) });
+    let mut operation = put(region, 0, &data).noted(begun);
+    assert_eq!(pair.push(&mut operation), Pushed::Part);
+    pair.engines[0].handle_exit(1);
+    for mut operation in [operation, put(region, 0, &data).noted(late)] {
+        assert_eq!([pair.push(&mut operation), pair.push(&mut operation)], [Pushed::Gone; 2]);
+    }
+    for end in ends {
+        assert_eq!((end.count.load(Acquire), end.refusal()), (1, Some(Refusal::Gone)));
+    }
+}
+
+#[test]
 fn long_operations_end_when_their_target_leaves() {
     let mut pair = Pair::new(4);
     let mut memory = vec![7; PUT_BYTES_MIN];
