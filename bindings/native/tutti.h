@@ -110,7 +110,8 @@ typedef struct tutti_piece {
 /* A memory barrier that is started now and asked later. */
 typedef struct tutti_fence {
     tutti_done done;
-    int64_t expected;
+    int32_t expected;
+    uint32_t number;
 } tutti_fence;
 
 /* Takes zeroed memory that may be opened, and gives it back; null where there is none. */
@@ -190,8 +191,8 @@ void *tutti_published_memory(const tutti_region *region);
 int tutti_wait_for(const tutti_region *region, uint64_t offset, int comparison, int64_t value);
 int tutti_changed(const tutti_region *region);
 
-/* Covers the operations that this rank has started before. A fence that is over returns TUTTI_OK, or why the first posted
- * operation failed. */
+/* Covers the operations that this rank has started before, also those that another open fence covers. A fence that is over returns
+ * TUTTI_OK, or why the first posted operation before it failed; of several fences that cover it, the one that is seen first. */
 int tutti_fence_start(tutti_fence *fence);
 int tutti_fence_test(const tutti_fence *fence);
 int tutti_fence_wait(const tutti_fence *fence);

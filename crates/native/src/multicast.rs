@@ -37,7 +37,7 @@ use tutti_runtime::stamps::{self, Mark};
 use tutti_runtime::wrong::{self, Wrong};
 use tutti_runtime::{remote_memory, service_state};
 
-use crate::completion::{Done, End, TOUCHED, note_once};
+use crate::completion::{Done, End, started};
 use crate::handle::Handle;
 use crate::mates;
 use crate::status::*;
@@ -461,7 +461,7 @@ pub unsafe fn write(handles: &[Handle], offset: u64, from: *const c_void, bytes:
                     parts.extend(targets::parts(rest, FANOUT, node));
                     break;
                 }
-                note_once(&TOUCHED, to);
+                started().note(to);
                 skip += piece.len();
                 if skip >= bytes {
                     break;
@@ -492,9 +492,9 @@ pub unsafe fn write(handles: &[Handle], offset: u64, from: *const c_void, bytes:
 ///
 /// # Safety
 /// The caller holds the process lock, and the fence stays where it is until all have ended.
-pub(crate) unsafe fn cover(fence: DoneAt) -> i64 {
+pub(crate) unsafe fn cover(fence: DoneAt) -> i32 {
     // SAFETY: our contract.
     let Some(state) = (unsafe { state() }) else { return 0 };
     let open = state.own.iter().filter_map(Weak::upgrade).filter(|own| own.left.get() > 0);
-    open.map(|own| own.fences.borrow_mut().push(fence)).count() as i64
+    open.map(|own| own.fences.borrow_mut().push(fence)).count() as i32
 }

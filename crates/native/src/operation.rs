@@ -8,7 +8,6 @@
 
 use core::ffi::{c_int, c_void};
 use std::ptr::NonNull;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering::*;
 
 use tutti_datatype::reduce::Operation as Reduction;
@@ -26,7 +25,7 @@ use tutti_shm::queue::Queue;
 use tutti_shm::watch;
 
 pub use crate::change::{Change, Piece};
-use crate::completion::{Done, End, POSTED, TOUCHED, note_once};
+use crate::completion::{Done, End, started};
 use crate::handle::{ATOMIC, Handle, QUEUE, READ, WRITE};
 use crate::mates::{self, Here, check};
 use crate::multicast;
@@ -124,13 +123,12 @@ impl<'a> Access<'a> {
             }
             End::Noted(_) => {
                 memory.send(to);
-                note_once(&TOUCHED, to);
+                started().note(to);
                 OK
             }
             End::Posted => {
                 memory.send(to);
-                note_once(&TOUCHED, to);
-                note_once(&POSTED, (to, handle.name()));
+                started().note_posted(to, handle.name());
                 OK
             }
         }
@@ -342,7 +340,9 @@ pub unsafe fn take(
 #[repr(C)]
 pub struct Barrier {
     done: Done,
-    expected: i64,
+    /// Ends that it waits for.
+    expected: i32,
+    number: u32,
 }
 
 /// Starts it.
@@ -351,10 +351,12 @@ pub struct Barrier {
 /// The barrier stays where it is until it is over.
 pub unsafe fn start_barrier(barrier: NonNull<Barrier>) -> c_int {
     std::sync::atomic::fence(SeqCst);
-    let touched = std::mem::take(&mut *TOUCHED.lock().unwrap_or_else(PoisonError::into_inner));
     // SAFETY: our contract.
-    unsafe { barrier.write(Barrier { done: Done::default(), expected: touched.len() as i64 }) };
+    unsafe { barrier.write(Barrier::default()) };
     let Some(mut rank) = rank::enter() else { return NOT_RUNNING };
+    let (number, touched) = started().begin_fence();
+    // SAFETY: our contract.
+    unsafe { barrier.write(Barrier { done: Done::default(), expected: touched.len() as i32, number }) };
     // SAFETY: our contract.
     let done = unsafe { DoneAt::new(barrier.cast()) };
     // A rank that has acknowledged a multicast may have to hand it on.
@@ -363,7 +365,10 @@ pub unsafe fn start_barrier(barrier: NonNull<Barrier>) -> c_int {
     // SAFETY: our contract.
     unsafe { (*barrier.as_ptr()).expected += covered };
     for to in touched {
-        let Some(mut memory) = rank.remote_memory() else { break };
+        let Some(mut memory) = rank.remote_memory() else {
+            done.get().end();
+            continue;
+        };
         let mut pushed = memory.settle_all(to, done);
         if pushed == Pushed::Part {
             memory.hurry(to);
@@ -385,7 +390,7 @@ pub unsafe fn start_barrier(barrier: NonNull<Barrier>) -> c_int {
 /// status.
 pub fn end_barrier(barrier: &Barrier, is_awaited: bool) -> c_int {
     let Some(mut rank) = rank::enter() else { return NOT_RUNNING };
-    let is_over = || barrier.done.count.load(Acquire) >= barrier.expected;
+    let is_over = || barrier.done.count.load(Acquire) >= barrier.expected.into();
     if !is_over() {
         if !is_awaited {
             remote_memory::look(&mut rank);
@@ -396,16 +401,15 @@ pub fn end_barrier(barrier: &Barrier, is_awaited: bool) -> c_int {
     result(&rank, barrier)
 }
 
+/// The status of one that is over. What it covers is left to no other one, so it keeps the first refusal.
 fn result(rank: &Rank, barrier: &Barrier) -> c_int {
-    let posted = std::mem::take(&mut *POSTED.lock().unwrap_or_else(PoisonError::into_inner));
-    let mut status = barrier.done.status.load(Acquire);
+    let covered = started().end_fence(barrier.number);
     if let Some(mut memory) = rank.remote_memory() {
-        for (to, name) in posted {
-            let refusal = memory.take_refusal(to, name);
-            if let (OK, Some(refusal)) = (status, refusal) {
-                status = of(refusal);
+        for (to, name) in covered {
+            if let Some(refusal) = memory.take_refusal(to, name) {
+                barrier.done.fail(refusal);
             }
         }
     }
-    status
+    barrier.done.status.load(Acquire)
 }
