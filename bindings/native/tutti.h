@@ -125,7 +125,8 @@ int tutti_alias(const tutti_region *of, uint64_t offset, uint64_t bytes, int rig
 int tutti_close(const tutti_region *region);
 
 /* Operations on the region of any rank, which need not call anything. They are applied whole or, when they are refused, not at
- * all, if they fit a datagram, or end behind the region; the origin may be used again when the call returns. Those on one rank are applied in order. */
+ * all, if they fit a datagram, or end behind the region; the origin may be used again when the call returns. Those on one rank are
+ * applied in order. */
 int tutti_write(const tutti_region *region, uint64_t offset, const void *from, size_t bytes, tutti_done *done);
 int tutti_writev(const tutti_region *region, const tutti_piece *pieces, int count, tutti_done *done);
 int tutti_read(const tutti_region *region, uint64_t offset, void *into, size_t bytes, tutti_done *done);

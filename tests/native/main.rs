@@ -164,6 +164,16 @@ fn native_queue_is_closed_while_threads_wait_for_a_message() {
     assert!(ran.stdout.contains("queue closing: ok\n"), "{ran}");
 }
 
+/// Long messages of several threads of a rank for one queue: each arrives whole.
+#[test]
+fn native_long_messages_of_threads_for_one_queue_of_another_node_arrive_whole() {
+    let scratch = Scratch::new("native-senders");
+    let compiled = compile("mpicc", "senders", scratch.path());
+    let mut mpiexec = program("mpiexec");
+    let ran = run(mpiexec.args(["-n", "2", "--virtual-nodes", "2"]).arg(&compiled), LIMIT).expect_success();
+    assert!(ran.stdout.contains("senders: ok\n"), "{ran}");
+}
+
 // Paper: C13
 #[test]
 fn native_fence_is_pending_until_a_stopped_rank_of_another_node_goes_on() {

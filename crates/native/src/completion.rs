@@ -55,9 +55,9 @@ impl End {
 
 /// Operations that no fence which is over has covered, by what they work on.
 ///
-/// Fences are numbered as they begin. An operation has the number of the last fence that began before it: each
-/// later one covers it. What a fence covers stays here until that fence is seen to be over, so that another
-/// one which begins meanwhile covers it too.
+/// Fences are numbered as they begin. An operation has the number of the last fence that began before it:
+/// each later one covers it. What a fence covers stays here until that fence is seen to be over, so that
+/// another one which begins meanwhile covers it too.
 #[derive(Debug)]
 pub(crate) struct Started {
     /// Number of the last fence that has begun.
@@ -93,7 +93,7 @@ impl Started {
         }
     }
 
-    /// It was a posted one, on this region.
+    /// A posted operation on this region has been handed over.
     pub(crate) fn note_posted(&mut self, to: usize, name: Name) {
         self.note(to);
         match self.posted.iter_mut().find(|(rank, region, ..)| (*rank, *region) == (to, name)) {

@@ -9,6 +9,7 @@
 use core::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::*;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tutti_datatype::reduce::Operation as Reduction;
 use tutti_datatype::{Buffer, Element};
@@ -16,7 +17,7 @@ use tutti_rma::accumulate::Update;
 use tutti_rma::done::DoneAt;
 use tutti_rma::engine::Pushed;
 use tutti_rma::operation::{Action, Operation};
-use tutti_rma::wire::{Code, Refusal};
+use tutti_rma::wire::{Code, Name, Refusal};
 use tutti_runtime::rank::{self, LockedRank, Rank};
 use tutti_runtime::stamps::{self, Mark};
 use tutti_runtime::{remote_memory, word_wait};
@@ -40,6 +41,13 @@ fn stamp_mapped(begun_ns: Option<u64>, bytes: usize) {
     if let Some(begun_ns) = begun_ns {
         stamps::note(Mark::Mapped, begun_ns, bytes);
     }
+}
+
+/// Queues of other nodes for which a thread of this rank hands over a message that it has begun.
+static SENDING: Mutex<Vec<(usize, Name)>> = Mutex::new(Vec::new());
+
+fn sending() -> MutexGuard<'static, Vec<(usize, Name)>> {
+    SENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An operation of this rank on a region: the rank while it is locked, and whose region it is.
@@ -69,17 +77,42 @@ impl<'a> Access<'a> {
         end.with(status)
     }
 
+    /// Hands an operation over whole. A queue knows the sender of a part of a message and no more, so those
+    /// of another thread for the same queue wait until all of the message has left.
+    fn hand_over(&mut self, operation: &mut Operation, queue: Option<(usize, Name)>) -> Pushed {
+        let is_busy = || queue.is_some_and(|queue| sending().contains(&queue));
+        // Several threads wait, and one goes on.
+        while is_busy() {
+            remote_memory::wait(&mut self.rank, |_| !is_busy());
+        }
+        let Some(mut memory) = self.rank.remote_memory() else { return Pushed::Gone };
+        let mut pushed = memory.push(operation);
+        if pushed == Pushed::Part {
+            sending().extend(queue);
+            memory.hurry(self.handle.rank as usize);
+            remote_memory::wait(&mut self.rank, |memory| {
+                pushed = memory.push(operation);
+                pushed != Pushed::Part
+            });
+            if let Some(queue) = queue {
+                sending().retain(|busy| *busy != queue);
+                self.rank.wake_own();
+            }
+        }
+        pushed
+    }
+
     /// Starts an operation on a target of another node.
     ///
     /// # Safety
     /// Origins are valid during the call; results until the operation has ended.
     unsafe fn start_far(&mut self, action: Action, ranges: Vec<(u64, usize)>, end: End) -> c_int {
-        let Access { rank, handle, .. } = self;
+        let (handle, to) = (self.handle, self.handle.rank as usize);
+        let queue = matches!(action, Action::Enqueue { .. }).then(|| (to, handle.name()));
         // A long operation changes nothing if a part of it would be refused; ranges of a message are its own.
-        if !matches!(action, Action::Enqueue { .. }) && !ranges.iter().all(|range| handle.has(*range)) {
+        if queue.is_none() && !ranges.iter().all(|range| handle.has(*range)) {
             return end.with(OUT_OF_RANGE);
         }
-        let to = handle.rank as usize;
         let own = Done::default();
         let noted = match end {
             End::Posted => None,
@@ -95,15 +128,8 @@ impl<'a> Access<'a> {
         if matches!(end, End::Wait) && handle.port != 0 {
             operation = operation.keeping_its_records();
         }
-        let Some(mut memory) = rank.remote_memory() else { return end.with(NO_REGION_STATUS) };
-        let mut pushed = memory.push(&mut operation);
-        if pushed == Pushed::Part {
-            memory.hurry(to);
-            remote_memory::wait(rank, |memory| {
-                pushed = memory.push(&mut operation);
-                pushed != Pushed::Part
-            });
-        }
+        let Some(mut memory) = self.rank.remote_memory() else { return end.with(NO_REGION_STATUS) };
+        let pushed = self.hand_over(&mut operation, queue);
         if pushed == Pushed::Gone {
             return GONE;
         }
@@ -112,12 +138,12 @@ impl<'a> Access<'a> {
                 memory.hurry(to);
                 let is_over = || own.count.load(Acquire) != 0;
                 let kept = operation.take_kept();
-                match Asking::new(&rank.job, handle, &operation, kept) {
+                match Asking::new(&self.rank.job, handle, &operation, kept) {
                     Some(mut asking) => {
-                        remote_memory::wait_or(rank, &mut asking, is_over);
+                        remote_memory::wait_or(&mut self.rank, &mut asking, is_over);
                         asking.end();
                     }
-                    None => remote_memory::wait(rank, |_| is_over()),
+                    None => remote_memory::wait(&mut self.rank, |_| is_over()),
                 }
                 own.status.load(Acquire)
             }

@@ -237,32 +237,33 @@ impl Region {
         memory.address(at, bytes).ok_or(Refusal::OutOfRange)
     }
 
-    /// Takes a part of a message of a sender; whoever begins another one has given up what was not whole.
+    /// Takes a part of a message of a sender, which has one under way at a time. When a part is refused, the
+    /// rest of the message is, and nothing of it comes out of the queue.
     fn enqueue(&mut self, from: usize, total: u32, at: u32, data: &[u8]) -> Result<(), Refusal> {
         self.check_right(Rights::ENQUEUE)?;
         let Memory::Queue(queue, open) = &mut self.memory else { return Err(Refusal::NoRight) };
-        let reservation = if at == 0 {
-            if total as usize > queue.message_bytes_max() {
-                return Err(Refusal::OutOfRange);
+        let reservation = match open.remove(&from) {
+            None if at == 0 => {
+                if total as usize > queue.message_bytes_max() {
+                    return Err(Refusal::OutOfRange);
+                }
+                if data.len() > total as usize {
+                    return Err(Refusal::Malformed);
+                }
+                queue.reserve(from as u32, total as usize).ok_or(Refusal::Full)?
             }
-            if open.contains_key(&from) {
-                return Err(Refusal::Malformed);
-            }
-            queue.reserve(from as u32, total as usize).ok_or(Refusal::Full)?
-        } else {
             // The beginning was refused, so all of it is, for the same reason.
-            let (reservation, expected) = open.remove(&from).ok_or(Refusal::Full)?;
-            if expected != at {
-                open.insert(from, (reservation, expected));
-                return Err(Refusal::Malformed);
+            None => return Err(Refusal::Full),
+            Some((reservation, expected)) => {
+                let is_next = at != 0 && at == expected && total as usize == reservation.bytes();
+                if !is_next || data.len() > reservation.bytes() - at as usize {
+                    queue.withdraw(reservation);
+                    return Err(Refusal::Malformed);
+                }
+                reservation
             }
-            reservation
         };
         let end = at as usize + data.len();
-        if end > reservation.bytes() {
-            open.insert(from, (reservation, at));
-            return Err(Refusal::Malformed);
-        }
         // SAFETY: a slice, which ends inside the message.
         unsafe { queue.fill(reservation, at as usize, data.as_ptr(), data.len()) };
         if end == reservation.bytes() {

@@ -40,6 +40,8 @@ const DONE: usize = LINES + 16;
 #[cfg(not(loom))]
 pub(crate) const PROGRESS_BYTES: usize = DONE + 8;
 const BEGIN: usize = 3 * LINE_BYTES;
+/// Sender of a message that was withdrawn.
+const NOBODY: u32 = u32::MAX;
 const FIRST_BYTES: usize = LINE_BYTES - 16;
 const NEXT_BYTES: usize = LINE_BYTES - 8;
 
@@ -189,6 +191,13 @@ impl Queue {
         }
     }
 
+    /// The message does not become whole: the receiver passes it over.
+    pub fn withdraw(&self, reservation: Reservation) {
+        let head = reservation.bytes as u64 | u64::from(NOBODY) << 32;
+        self.word(self.line(reservation.at) + 8).store(head, Relaxed);
+        self.commit(reservation);
+    }
+
     /// Ends a sleep of the receiver.
     #[cold]
     pub fn wake(&self) {
@@ -219,7 +228,17 @@ impl Queue {
 
     /// The next message, which stays. Called by the receiver.
     pub fn peek(&self) -> Option<Message> {
-        let at = self.word(HEAD).load(Relaxed);
+        loop {
+            let message = self.peek_at(self.word(HEAD).load(Relaxed))?;
+            if message.from != NOBODY {
+                return Some(message);
+            }
+            self.word(HEAD).store(message.at.wrapping_add(Queue::lines_of(message.bytes)), Release);
+        }
+    }
+
+    /// The message there, where the head is, withdrawn or not.
+    fn peek_at(&self, at: u64) -> Option<Message> {
         if !self.has_message() {
             return None;
         }

@@ -6,6 +6,7 @@ use tutti_datatype::Element;
 use tutti_datatype::reduce::Operation as Reduction;
 use tutti_shm::LINE_BYTES;
 use tutti_shm::opened::Opened;
+use tutti_shm::queue::Queue;
 
 use super::refusals::OF_RANK_MAX;
 use super::*;
@@ -143,6 +144,31 @@ fn engine_records_behind_the_last_address_do_not_begin_at_the_first() {
     pair.run(read(region, &mut found, vec![(u64::MAX - 999, 5000)]));
     assert_eq!(pair.engines[0].take_refusal(1, region), Some(Refusal::OutOfRange));
     assert!(window.memory.iter().all(|word| *word == 0) && found == [9; 5000]);
+}
+
+#[test]
+fn engine_message_that_begins_inside_another_ends_both_and_the_queue_goes_on() {
+    let (mut pair, mut memory) = (Pair::new(), Window::new(1000));
+    let queue = Queue::create(memory.opened()).unwrap();
+    let region = pair.engines[1].open(Region::queue(queue));
+    let message = |data: &[u8]| {
+        let from = Buffer::contiguous(data.as_ptr().cast_mut(), data.len());
+        operation(region, Action::Enqueue { from }, vec![(0, data.len())])
+    };
+    let data = [1, 2, 3].map(|byte| vec![byte; 2500]);
+    let [mut first, inside, behind] = [0, 1, 2].map(|at| message(&data[at]));
+    assert_eq!(pair.push(&mut first), Pushed::Part);
+    pair.settle();
+    pair.run(inside);
+    pair.run(first);
+    assert_eq!(pair.engines[0].take_refusal(1, region), Some(Refusal::Malformed));
+    assert_eq!(queue.peek(), None);
+    pair.run(behind);
+    let taken = queue.peek().unwrap();
+    let mut found = vec![0; taken.bytes];
+    // SAFETY: so many bytes; nobody else takes.
+    unsafe { queue.take(taken, found.as_mut_ptr()) };
+    assert!(found == data[2] && queue.peek().is_none());
 }
 
 #[test]

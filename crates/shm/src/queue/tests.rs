@@ -92,6 +92,20 @@ fn queue_shows_nothing_behind_what_is_not_whole() {
 }
 
 #[test]
+fn queue_passes_over_messages_that_were_withdrawn() {
+    let mut area = Area::new(8);
+    let queue = area.queue();
+    for _ in 0..5 {
+        let withdrawn = [queue.reserve(1, 100).unwrap(), queue.reserve(1, 4).unwrap()];
+        assert!(send(&queue, 2, b"behind"));
+        assert_eq!(take(&queue), None);
+        withdrawn.into_iter().for_each(|reservation| queue.withdraw(reservation));
+        assert_eq!(take(&queue), Some((2, b"behind".to_vec())));
+        assert_eq!(take(&queue), None);
+    }
+}
+
+#[test]
 fn queue_drops_a_message_of_an_impossible_length() {
     let mut area = Area::new(4);
     let queue = area.queue();
