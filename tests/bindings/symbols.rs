@@ -146,12 +146,14 @@ fn mpich_fortran_library_exports_every_name_of_the_real_one() {
     assert!(wanted.len() > 5300, "{}", wanted.len());
     let of = |name: &str| symbols(&format!("tutti/mpich/{name}")).into_iter().map(|(name, _)| name);
     // A program has both; some variables are in the second one.
-    for (fortran, c) in [("libmpifort.so.12", "libmpi.so.12"), ("libmpichfort.so.12", "libmpich.so.12")] {
-        let defined: BTreeSet<String> = of(fortran).chain(of(c)).collect();
+    for (folder, c) in [("mpifort", "libmpi.so.12"), ("mpichfort", "libmpich.so.12")] {
+        let fortran = &format!("lib{folder}.so.12");
+        let defined: BTreeSet<String> = of(&format!("{folder}/{fortran}")).chain(of(c)).collect();
         let missing: Vec<_> = wanted.difference(&defined).collect();
         assert!(missing.is_empty(), "{fortran}: {missing:?}");
-        let dynamic =
-            output(Command::new("readelf").arg("-dW").arg(library(&format!("tutti/mpich/{fortran}"))));
+        let dynamic = output(
+            Command::new("readelf").arg("-dW").arg(library(&format!("tutti/mpich/{folder}/{fortran}"))),
+        );
         for part in [format!("soname: [{fortran}]"), format!("(NEEDED)             Shared library: [{c}]")] {
             assert!(dynamic.contains(&part), "{fortran}: {dynamic}");
         }

@@ -71,10 +71,17 @@ fn compiled_fortran(scratch: &Scratch, name: &str) -> Option<PathBuf> {
         return None;
     }
     compile(&["-fsyntax-only"], &sources.join("mpich_modules.f90")).expect_success();
-    let libraries = format!("-L{}", root().join("target/dist/lib/tutti/mpich").display());
+    let mpich = root().join("target/dist/lib/tutti/mpich");
+    let libraries = [mpich.clone(), mpich.join("mpifort")].map(|folder| format!("-L{}", folder.display()));
     let (file, words) = (
         scratch.path().join(name.split('.').next().expect("a name")),
-        ["-w", "-fallow-argument-mismatch", "-Wl,--no-as-needed,--allow-shlib-undefined", &libraries],
+        [
+            "-w",
+            "-fallow-argument-mismatch",
+            "-Wl,--no-as-needed,--allow-shlib-undefined",
+            &libraries[0],
+            &libraries[1],
+        ],
     );
     let out = file.to_str().expect("UTF-8");
     let linked = ["-l:libmpifort.so.12", "-l:libmpi.so.12", "-o", out];

@@ -2,11 +2,11 @@
 //! program goes first into LD_LIBRARY_PATH, so a program built by another MPI's `mpicc_abi` runs under us as
 //! it is. It does not when the library is in a folder that the loader searches anyway.
 //!
-//! Before it goes the folder with our `libmpi.so.12` and `libmpich.so.12`, and the same of Fortran, for
-//! programs that were compiled for MPICH or a relative: it is on no other path, so that a real MPICH is
-//! never hidden from anybody else. Behind it goes one with a `libmpicxx.so.12` where there is none. A
-//! program that looks into folders of its own first gets it preloaded, and Python's mpi4py is told by its
-//! own variable. With `--own-mpi` a program runs on its own library, started by PMI.
+//! Before it goes the folder with our `libmpi.so.12` and `libmpich.so.12`, for programs that were compiled
+//! for MPICH or a relative: it is on no other path, so that a real MPICH is never hidden from anybody else.
+//! Behind it go those with the libraries of Fortran and C++ that are found nowhere else. A program that
+//! looks into folders of its own first gets it preloaded, and Python's mpi4py is told by its own variable.
+//! With `--own-mpi` a program runs on its own library, started by PMI.
 //!
 //! A program of Open MPI always runs on its own library. Its variables name the files of libpmix that its
 //! PMIx server may load: the one that came with that Open MPI, else the machine's.
@@ -28,8 +28,10 @@ const SEARCHED_ANYWAY: [&str; 5] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", 
 /// Our files under the names of MPICH's library.
 const AS_MPICH: [&str; 2] = ["libmpi.so.12", "libmpich.so.12"];
 
-/// MPICH's library of C++: ours has no classes, so any other one goes before it.
-const OF_CXX: &str = "libmpicxx.so.12";
+/// MPICH's libraries of Fortran and C++, and our folders with one: any other one goes before ours, since a
+/// program has modules of its own, and ours of C++ has no classes.
+const OF_LANGUAGES: [(&str, &str); 3] =
+    [("libmpifort.so.12", "mpifort"), ("libmpichfort.so.12", "mpichfort"), ("libmpicxx.so.12", "cxx")];
 /// The loader's list of the machine's libraries.
 const CACHE: &str = "/etc/ld.so.cache";
 
@@ -72,9 +74,13 @@ pub fn with_own(
     let mpich = Some(lib.join("tutti/mpich")).filter(|mpich| choice == Choice::Ours && mpich.is_dir());
     let searched = SEARCHED_ANYWAY.iter().any(|known| lib == Path::new(known));
     let own = (!searched && lib.join("libmpi_abi.so.1").exists()).then(|| lib.clone());
-    let cxx = mpich.as_ref().filter(|_| !is_found(OF_CXX, program, variables)).map(|mpich| mpich.join("cxx"));
-    let folders = [&mpich, &cxx, &own].into_iter().flatten().map(|folder| folder.as_os_str());
-    let ours = folders.fold(OsString::new(), |path, folder| joined(&path, folder));
+    let missing = OF_LANGUAGES.iter().filter(|(name, _)| !is_found(name, program, variables));
+    let of_languages = mpich.iter().flat_map(|mpich| missing.clone().map(|(_, folder)| mpich.join(folder)));
+    let folders: Vec<PathBuf> = mpich.iter().cloned().chain(of_languages).chain(own).collect();
+    let ours = folders
+        .iter()
+        .map(|folder| folder.as_os_str())
+        .fold(OsString::new(), |path, folder| joined(&path, folder));
     if !ours.is_empty() {
         all.push((VARIABLE.into(), behind_given(variables, VARIABLE, &ours)));
     }

@@ -27,7 +27,7 @@ const ON_THE_PATH: [(&str, &str); 7] = [
     ("libmpifort_abi.so", "lib/libmpifort_abi.so.1"),
     // In a folder that the launcher alone puts in front: on the machine's path it would hide a real MPICH.
     ("libmpich.so", "lib/tutti/mpich/libmpich.so.12"),
-    ("libmpichfort.so", "lib/tutti/mpich/libmpichfort.so.12"),
+    ("libmpichfort.so", "lib/tutti/mpich/mpichfort/libmpichfort.so.12"),
     ("libtutti_ompt.so", "lib/libtutti_ompt.so"),
     ("tutti-trace-rank", "libexec/tutti/tutti-trace-rank"),
     ("tutti-dse-kernel", "libexec/tutti/tutti-dse-kernel"),
@@ -220,7 +220,10 @@ fn lay_out(source: &Path, target: &Path, on_the_path: &Path, commands: &Path) ->
         for (from, to) in others {
             library = renamed(library, from, to)?;
         }
-        tree.file(&format!("lib/tutti/mpich/{}", others[0].1), &library, 0o755)?;
+        let name = others[0].1;
+        // Each in a folder of its own: it is for programs that find no other one.
+        let folder = if name == "libmpifort.so.12" { "mpifort/" } else { "" };
+        tree.file(&format!("lib/tutti/mpich/{folder}{name}"), &library, 0o755)?;
     }
     let cxx =
         compile_in(&work, "mpicxx.c", WITHOUT_CLASSES, "libmpicxx.so.12", &CXX_ARGUMENTS.map(String::from))?;
