@@ -31,7 +31,7 @@ fn job_has_slurms_environment_and_its_steps_have_their_tasks() {
     slurm.await_state(&job.to_string(), "FAILED");
     let expected = format!(
         "argument {job} mesh x node[0-1] 2 2(x2) BATCH\nnone none {folder}\ntask 0 of 4 on 0\ntask 1 of 4 on 0\n\
-         task 2 of 4 on 1\ntask 3 of 4 on 1\nstatus 3\ntyped\ntyped\nrank\nrank\n"
+         task 2 of 4 on 1\ntask 3 of 4 on 1\nstatus 3\ntyped\nrank\nrank\n"
     );
     assert_eq!(slurm.read(&format!("out {job}")), expected);
     assert_eq!([0, 1].map(|task| slurm.read(&format!("task_{job}_{task}"))), ["0\n", "1\n"]);
@@ -53,8 +53,12 @@ fn interactive_jobs_avoid_nodes_and_wait_for_others_as_batch_jobs_do() {
     assert_eq!(slurm.ok(&format!("srun -d afterok:{first} --begin=now -n 1 cat first")), "one\n");
     // Seconds to the end of the other tasks: 0 is for ever.
     assert_eq!(slurm.ok("srun -W 0 -n 1 echo word"), "word\n");
-    let refused = slurm.run("srun --wait=30 -n 1 true");
-    assert!(!refused.status.success() && refused.stderr.contains("--wait: a step ends with"), "{refused}");
+    let ran = slurm.run("srun --wait=60 --kill-on-bad-exit=1 -n 1 echo word").expect_success();
+    assert_eq!(ran.stdout, "word\n");
+    assert!(ran.stderr.contains("--wait without effect on a cluster of Tutti"), "{ran}");
+    // Its folder is entered once.
+    slurm.ok("mkdir sub");
+    assert!(slurm.ok("srun -D sub -n 1 pwd").ends_with("/sub\n"));
     let refused = slurm.run("salloc -Q -N 2 -w node0,node1 srun -x node1 -n 1 true");
     let expected = "--exclude: node1 is a node of this job; --nodelist names the others";
     assert!(!refused.status.success() && refused.stderr.contains(expected), "{refused}");
@@ -335,7 +339,7 @@ fn allocation_has_slurms_environment_and_srun_makes_its_own() {
     slurm.ok("echo a >in_0; echo b >in_1");
     assert_eq!(slurm.ok("srun -n 2 -l -i in_%t cat | sort"), "0: a\n1: b\n");
     assert_eq!(
-        slurm.ok("echo typed | SLURM_LABELIO=1 SLURM_NTASKS=2 srun cat | sort"),
+        slurm.ok("echo typed | SLURM_LABELIO=1 SLURM_STDINMODE=all SLURM_NTASKS=2 srun cat | sort"),
         "0: typed\n1: typed\n"
     );
     assert_eq!(slurm.ok("echo typed | srun -n 2 -l -i 1 cat"), "1: typed\n");

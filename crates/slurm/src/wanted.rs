@@ -239,6 +239,26 @@ pub enum Treatment {
     Refused,
 }
 
+/// Variables that stand for options of `srun`, behind those of the command line.
+const OF_SRUN: [(&str, &str); 11] = [
+    ("SRUN_CPUS_PER_TASK", "cpus-per-task"),
+    ("SLURM_EXCLUSIVE", "exclusive"),
+    ("SLURM_LABELIO", "label"),
+    ("SLURM_OPEN_MODE", "open-mode"),
+    ("SLURM_OVERLAP", "overlap"),
+    ("SLURM_STDERRMODE", "error"),
+    ("SLURM_STDINMODE", "input"),
+    ("SLURM_STDOUTMODE", "output"),
+    ("SLURM_TIMELIMIT", "time"),
+    ("SLURM_UNBUFFEREDIO", "unbuffered"),
+    ("SLURM_WORKING_DIR", "chdir"),
+];
+
+/// Whether a variable of Slurm's is of the user's, not of the job around a command.
+pub fn is_handed_on(variable: &str) -> bool {
+    variable == "SLURM_TIME_FORMAT" || OF_SRUN.iter().any(|(name, _)| *name == variable)
+}
+
 /// Fate of an option of [`SPECS`].
 #[must_use]
 pub fn treatment(name: &str) -> Treatment {
@@ -667,6 +687,21 @@ impl Wanted {
         let tasks = u64::from(self.all_tasks().div_ceil(self.all_nodes()));
         let by_cores = || self.memory_per_core.map(|bytes| bytes.saturating_mul(cores * tasks));
         self.memory.or_else(by_cores).unwrap_or(0)
+    }
+
+    /// `srun --wait`: seconds from the end of the first task to that of the others. Here a step ends with its
+    /// first task that fails, else with its last one.
+    ///
+    /// # Errors
+    /// When it is no number.
+    pub fn take_wait(&mut self, value: &str) -> Result<(), Refusal> {
+        let seconds: u32 = value
+            .parse()
+            .map_err(|_| Refusal::from(format!("Invalid numeric value \"{value}\" for --wait.")))?;
+        if seconds > 0 {
+            self.ignored.push("wait");
+        }
+        Ok(())
     }
 
     /// The line about options without effect; none: there are none.

@@ -2,7 +2,7 @@
 //! theirs. In a job `srun` starts a step of it; elsewhere it makes an allocation first, in which it is
 //! called again.
 //!
-//! Stdin goes to all tasks, `--input` names one, none, or a file.
+//! Stdin goes to the first task; `--input` names all, another one, none, or a file.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -20,27 +20,12 @@ use crate::note::{MARK, Note, Origin};
 use crate::output::{complain, print, refuse, refuse_plainly};
 use crate::patterns::{self, Values};
 use crate::refusal::Refusal;
-use crate::wanted::{Export, SPECS, Wanted, submit};
+use crate::wanted::{Export, OF_SRUN, SPECS, Wanted, is_handed_on, submit};
 use crate::{identity, query};
 
 /// Names of MPI interfaces that tasks have in any case, or do without.
 const MPI_KINDS: [&str; 2] = ["none", "pmi"];
 
-/// Variables that stand for options of `srun`, behind those of the command line.
-const VARIABLES: [(&str, &str); 12] = [
-    ("SRUN_CPUS_PER_TASK", "cpus-per-task"),
-    ("SLURM_EXCLUSIVE", "exclusive"),
-    ("SLURM_LABELIO", "label"),
-    ("SLURM_MPI_TYPE", "mpi"),
-    ("SLURM_OPEN_MODE", "open-mode"),
-    ("SLURM_OVERLAP", "overlap"),
-    ("SLURM_STDERRMODE", "error"),
-    ("SLURM_STDINMODE", "input"),
-    ("SLURM_STDOUTMODE", "output"),
-    ("SLURM_TIMELIMIT", "time"),
-    ("SLURM_UNBUFFEREDIO", "unbuffered"),
-    ("SLURM_WORKING_DIR", "chdir"),
-];
 /// The same outside of jobs: in a job they are its size.
 const SIZES: [(&str, &str); 4] = [
     ("SLURM_NNODES", "nodes"),
@@ -56,7 +41,7 @@ fn take_variables(
     value: impl Fn(&str) -> Option<String>,
 ) -> Result<(), Refusal> {
     let sizes = if is_in_job { &[] } else { SIZES.as_slice() };
-    for (variable, option) in VARIABLES.iter().chain(sizes) {
+    for (variable, option) in OF_SRUN.iter().chain(sizes) {
         let Some(value) = value(variable) else { continue };
         let has_value = SPECS.iter().any(|(name, _, takes)| name == option && *takes == Takes::Value);
         let is_no = value.eq_ignore_ascii_case("no") || value.parse() == Ok(0);
@@ -112,7 +97,7 @@ fn read(name: &str, words: &[String]) -> Result<(Wanted, Vec<String>), ExitCode>
     }
     for (option, value) in &line.options {
         if (name, *option) == ("srun", "wait") {
-            check_wait(value).map_err(|text| refuse(name, &text, 1))?;
+            wanted.take_wait(value).map_err(|refusal| refusal.print(name))?;
             continue;
         }
         wanted.set(option, value).map_err(|refusal| refusal.print(name))?;
@@ -146,15 +131,6 @@ fn read(name: &str, words: &[String]) -> Result<(Wanted, Vec<String>), ExitCode>
         return Err(refuse(name, &format!("{option} is for sbatch"), 1));
     }
     Ok((wanted, line.operands))
-}
-
-/// `srun --wait`: seconds from the end of the first task to that of the others.
-fn check_wait(value: &str) -> Result<(), String> {
-    match value.parse::<u32>() {
-        Ok(0) => Ok(()),
-        Ok(_) => Err("--wait: a step ends with its first task that fails, else with its last one".into()),
-        Err(_) => Err(format!("Invalid numeric value \"{value}\" for --wait.")),
-    }
 }
 
 /// `salloc`: an allocation for a command, or for a shell.
@@ -253,8 +229,7 @@ fn allocation(
     // What a job around this command has set is not the new one's.
     for (variable, _) in std::env::vars_os() {
         let variable = variable.to_string_lossy().into_owned();
-        let is_kept = variable == "SLURM_TIME_FORMAT" || VARIABLES.iter().any(|(name, _)| *name == variable);
-        if variable.starts_with("SLURM_") && !is_kept || variable == MARK {
+        if variable.starts_with("SLURM_") && !is_handed_on(&variable) || variable == MARK {
             command.env_remove(variable);
         }
     }
@@ -334,7 +309,8 @@ pub fn srun(words: &[String]) -> ExitCode {
             Ok(wanted) => wanted,
             Err(status) => return status,
         };
-        // Inside of the allocation the same line is a step's.
+        // Inside of the allocation the same line is a step's, which enters the folder.
+        let wanted = Wanted { folder: None, ..wanted };
         let again: Vec<String> = std::iter::once(srun_file()).chain(words.iter().cloned()).collect();
         return become_allocation(&wanted, "srun", &name, &["--quiet"], &again);
     };
@@ -490,8 +466,8 @@ fn empty(pattern: &str, append: bool) -> Result<(), String> {
 
 fn stdin(wanted: &Wanted, command: &mut Command) -> Result<(), String> {
     match wanted.files.input.as_deref() {
-        // A terminal of its own is the first task's.
-        None if wanted.manner.pty => {}
+        // A task that does not read would keep the others' pieces back: who wants all says it.
+        None => {}
         // Each task opens its own.
         Some(file) if patterns::is_of_tasks(file) => {
             command.args(["--stdin", "none"]);
@@ -499,7 +475,7 @@ fn stdin(wanted: &Wanted, command: &mut Command) -> Result<(), String> {
         Some("none") => {
             command.args(["--stdin", "none"]);
         }
-        None | Some("all") => {
+        Some("all") => {
             command.args(["--stdin", "all"]);
         }
         Some(rank) if rank.parse::<u32>().is_ok() => {

@@ -291,7 +291,7 @@ fn job(ranks: u32, name: &str, source: &Source) -> Result<Job, String> {
 /// The job's variables, and the script in pieces. What a job around this one has set is not handed on.
 fn environment(export: &Export, script: &[u8]) -> Vec<(Text, Text)> {
     let is_of_job = |name: &str| {
-        (name.starts_with("SLURM_") && !name.starts_with("SLURM_TIME_FORMAT"))
+        (name.starts_with("SLURM_") && !super::is_handed_on(name))
             || name.starts_with("TUTTI_SLURM")
             || [
                 "TUTTI_ALLOCATION",
