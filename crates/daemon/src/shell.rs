@@ -48,7 +48,6 @@ mod error;
 mod events;
 mod filing;
 mod filling;
-mod first;
 mod groups;
 mod journals;
 mod kept;

@@ -37,8 +37,7 @@ impl LocalNode {
             me: is_controller.then_some(NodeId::CONTROLLER),
             preferred,
             members: is_controller.then(|| {
-                let first = now_ms.max(config.known_nodes.first_ms);
-                let mut members = Members::new(config.arity, config.about.clone(), first);
+                let mut members = Members::new(config.arity, config.about.clone(), now_ms);
                 members.configure(&config.loaded.text, &config.loaded.rules);
                 members
             }),
