@@ -30,7 +30,7 @@ fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpichfort.so.12");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     println!("cargo::rustc-cdylib-link-arg=-Wl,--enable-new-dtags");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-rpath,$ORIGIN");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-rpath,$ORIGIN/..");
 }
 
 /// The functions of C are in `libmpich.so.12`, whose own build comes later: its names are enough to link.

@@ -5,7 +5,7 @@
 //!            whichever answers a record first ends it; the other one finds it claimed
 //! ```
 //!
-//! That is for operations that are waited for, before which nothing of the pair is under way that has no
+//! Askings are for operations that are waited for, before which nothing of the pair is under way that has no
 //! answer. The starter keeps one answer of a pair, so a process asks for the first record of the pair that is
 //! not answered, whichever thread waits for it, and for no other. A rank whose starter has answered is asked
 //! for by it at once the next time, until it answers itself.

@@ -7,7 +7,8 @@
 //! needed     several may come at once: the lock is taken
 //! ```
 //!
-//! It is only ever raised. From *watched* any thread may raise it at any time: it waits until the thread that
+//! The state is only ever raised. From *watched* any thread may raise it at any time: it waits until the
+//! thread that
 //! is inside without the lock comes out, or waits and looks about. The note of that thread is a plain store,
 //! so the one that raises has the kernel order the memory of all threads (`membarrier`). Where the kernel
 //! does not, the lock is needed from the start.
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn watched_lock_is_raised_by_who_holds_it() {
+    fn watched_lock_is_raised_by_its_holder() {
         let lock = Lock::new();
         lock.watch_while_held();
         assert!(lock.may_be_held() && !lock.is_needed());
