@@ -21,8 +21,8 @@ from pathlib import Path
 # What a user's environment has no use for: the service manager's files, and a thousand manual pages; and the plugin of a
 # compiler, which needs a C++ library.
 LEFT_OUT = ("lib/systemd/", "share/man/man3/", "share/man/man8/", "lib/tutti/rcop.so")
-# Libraries that every Linux of such a tag has (PEP 600), and our own.
-LIBRARIES = re.compile(r"(libc|libm|libdl|librt|libpthread|libgcc_s|ld-linux[-a-z0-9_]*)\.so\.\d+|lib(tutti|mpi_abi|sma)\.so\.1")
+# Libraries that every Linux of such a tag has (PEP 600).
+LIBRARIES = re.compile(r"(libc|libm|libdl|librt|libpthread|libgcc_s|ld-linux[-a-z0-9_]*)\.so\.\d+")
 # Commands of the environment: each begins a program of the tree.
 COMMANDS = {
     "tutti": "tutti",
@@ -66,10 +66,10 @@ def readelf(option, path):
     return subprocess.run(["readelf", "-W", option, path], check=True, capture_output=True, text=True).stdout
 
 
-def glibc_of(path):
-    """The newest version of glibc whose symbols it names; other libraries than those of the tag are refused."""
+def glibc_of(path, own):
+    """The newest version of glibc whose symbols it names; other libraries than those of the tag and our own are refused."""
     for library in re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("-d", path)):
-        if not LIBRARIES.fullmatch(library):
+        if library not in own and not LIBRARIES.fullmatch(library):
             fail(f"{path} needs {library}, which not every Linux has")
     found = re.findall(r"Name: GLIBC_(\d+)\.(\d+)", readelf("-V", path))
     return max(((int(major), int(minor)) for major, minor in found), default=(2, 5))
@@ -93,6 +93,7 @@ def in_place_of_link(path, place):
 def entries(tree, modules, work):
     """Names in the wheel, each with its contents and whether it is executable; the newest glibc that is needed."""
     found, glibc = [], (2, 5)
+    own = {path.name for path in tree.rglob("*.so.*")}
     for path in sorted(modules.rglob("*")):
         if path.suffix in (".py", ".typed"):
             found.append((f"tutti/{path.relative_to(modules)}", path.read_bytes(), False))
@@ -106,7 +107,7 @@ def entries(tree, modules, work):
             stripped = work / "stripped"
             shutil.copyfile(path, stripped)
             subprocess.run(["strip", "--strip-unneeded", stripped], check=True)
-            glibc = max(glibc, glibc_of(stripped))
+            glibc = max(glibc, glibc_of(stripped, own))
             contents = stripped.read_bytes()
         found.append((f"tutti/_tree/{place}", contents, bool(path.stat().st_mode & 0o100)))
     return found, glibc
