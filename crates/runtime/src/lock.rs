@@ -8,10 +8,9 @@
 //! ```
 //!
 //! The state is only ever raised. From *watched* any thread may raise it at any time: it waits until the
-//! thread that
-//! is inside without the lock comes out, or waits and looks about. The note of that thread is a plain store,
-//! so the one that raises has the kernel order the memory of all threads (`membarrier`). Where the kernel
-//! does not, the lock is needed from the start.
+//! thread that is inside without the lock comes out, or waits and looks about. The note of that thread is a
+//! plain store, so the one that raises has the kernel order the memory of all threads (`membarrier`). Where
+//! the kernel does not, the lock is needed from the start.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering, compiler_fence};
 use std::time::{Duration, Instant};

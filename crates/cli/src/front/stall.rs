@@ -119,7 +119,8 @@ impl StallJudge {
         taking.filter(|taking| !taking.is_released).map(|taking| taking.release())
     }
 
-    /// No daemon has the job, and something has come, or time has passed.
+    /// No daemon has the job, and something has come, or time has passed. Of a job that is ending nothing is
+    /// reported: its end says why.
     pub fn handle_time(&mut self, now: Instant, may_begin: bool) -> Vec<StallAction> {
         let now_ms = now.saturating_duration_since(self.began).as_millis() as u64;
         let all: Option<Vec<u64>> =
@@ -145,7 +146,9 @@ impl StallJudge {
         } else if may_begin && self.stall.is_due(now_ms) {
             actions.push(self.begin(now_ms));
         }
-        self.report(&mut actions);
+        if may_begin {
+            self.report(&mut actions);
+        }
         actions
     }
 
