@@ -5,7 +5,8 @@
 //! when its turn ends is left as it is, and is said to stand still: it *dozes*. It is looked at every few
 //! milliseconds; when it has worked for more than [`BUDGET_NS`] and then more than one part in
 //! [`REFILL_PART`] of the time, it is stopped after all, and gets its turn. So a server that waits for a
-//! question answers while another job has the cores.
+//! question answers while another job has the cores. All jobs of a user here that doze have that part
+//! together: with a hundred of them each has a hundredth of it.
 //!
 //! Ranks are notified of each step with their job on the page that each of its starters has for that, by
 //! the proxy of its user ([`super::proxy`]): that it goes on before it does, that it stands still as
@@ -32,7 +33,7 @@ const BUDGET_NS: u64 = 5_000_000;
 const ASSUMED_CHECK_NS: u64 = 500_000_000;
 /// The same, where somebody wants to know after all; then twice as long each time.
 const EXPEDITED_NS: u64 = 40_000;
-/// Part of the time, one in so many, that a job that dozes gets back into its budget.
+/// Part of the time, one in so many, that the jobs of a user that doze get back into their budgets.
 const REFILL_PART: u64 = 20;
 /// Time after the order to freeze in which neighbours are not heard, where the next step waits for it: each
 /// would wake the thread up.
@@ -63,6 +64,8 @@ pub(super) struct JobFreezer {
     /// Line of the job on the board.
     line: Option<JobLine>,
     place: Filling,
+    /// Jobs of its user that doze here, itself counted.
+    dozing: u64,
 }
 
 impl JobFreezer {
@@ -78,6 +81,7 @@ impl JobFreezer {
             is_held_inside: false,
             line: None,
             place: ranks.place,
+            dozing: 1,
         })
     }
 
@@ -125,6 +129,16 @@ impl JobFreezer {
             self.state = FreezeState::Exempt { budget_ns: BUDGET_NS };
         }
         asleep
+    }
+
+    /// Whether it dozes.
+    pub(super) fn is_dozing(&self) -> bool {
+        matches!(self.state, FreezeState::Exempt { .. })
+    }
+
+    /// Sets how many jobs of its user doze here.
+    pub(super) fn set_dozing(&mut self, jobs: u64) {
+        self.dozing = jobs.max(1);
     }
 
     /// Whether the job is left as it is, since it sleeps or fills.
@@ -402,13 +416,19 @@ impl JobFreezer {
                 false => Load::Light,
             });
         };
-        let left_ns = (budget_ns + passed_ns / REFILL_PART).min(BUDGET_NS).checked_sub(worked_ns);
+        let left_ns = rest_ns(budget_ns, (worked_ns, passed_ns), self.dozing);
         match left_ns {
             Some(budget_ns) => self.state = FreezeState::Exempt { budget_ns },
             None => self.freeze(now_ns),
         }
         Some(if left_ns.is_some() { Load::Idle } else { Load::Light })
     }
+}
+
+/// The rest of the budget of a job that dozes when it has worked for so long in so much time, beside others
+/// of its user; none: it has used it up.
+fn rest_ns(budget_ns: u64, (worked_ns, passed_ns): (u64, u64), dozing: u64) -> Option<u64> {
+    (budget_ns + passed_ns / (REFILL_PART * dozing)).min(BUDGET_NS).checked_sub(worked_ns)
 }
 
 #[cfg(test)]
@@ -480,6 +500,23 @@ mod tests {
         rustix::process::kill_process_group(Pid::from_child(&starter), Signal::KILL).unwrap();
         starter.wait().unwrap();
         remove("tutti-brake-signals");
+    }
+
+    /// A hundred jobs of a user that work for 4 % of the time each, outside of their turns.
+    #[test]
+    fn job_freezer_budget_of_dozing_jobs_is_their_users() {
+        let most_ns = |dozing: u64| {
+            let (mut budget_ns, mut worked_ns, mut looks) = (BUDGET_NS, 0, 0);
+            while let Some(left_ns) = rest_ns(budget_ns, (400_000, 10_000_000), dozing) {
+                (budget_ns, worked_ns, looks) = (left_ns, worked_ns + 400_000, looks + 1);
+                if looks == 10_000 {
+                    return None;
+                }
+            }
+            Some(worked_ns)
+        };
+        assert_eq!(most_ns(1), None, "one alone is never stopped");
+        assert!(most_ns(100).is_some_and(|worked_ns| worked_ns <= BUDGET_NS + BUDGET_NS / 20));
     }
 
     #[test]

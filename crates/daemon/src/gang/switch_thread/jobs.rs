@@ -325,6 +325,7 @@ impl SwitchThread {
             return;
         }
         let lenders = self.lenders(now_ns);
+        share_dozing(&mut self.jobs);
         let Some(node) = &mut self.node else { return };
         if let Some(pause_ns) = poll_interval_ns(&self.jobs, node) {
             let due = |job: &Job| job.is_here && now_ns >= job.poll_ns(pause_ns);
@@ -342,6 +343,22 @@ impl SwitchThread {
             }
             self.poll_pause.begin(now_ns, self::now_ns());
         }
+    }
+}
+
+/// Jobs of a user that doze share what they may work.
+fn share_dozing(jobs: &mut BTreeMap<JobId, Job>) {
+    // No memory is taken: users are few beside jobs, and are gone through in the order of theirs.
+    let is_dozing = |job: &Job| job.freezer.as_ref().is_some_and(JobFreezer::is_dozing);
+    let mut done = None;
+    loop {
+        let users = jobs.values().filter(|job| is_dozing(job)).map(|job| job.user);
+        let Some(user) = users.filter(|user| done.is_none_or(|done| *user > done)).min() else { return };
+        let dozing = jobs.values().filter(|job| job.user == user && is_dozing(job)).count() as u64;
+        for job in jobs.values_mut().filter(|job| job.user == user) {
+            job.freezer.iter_mut().for_each(|freezer| freezer.set_dozing(dozing));
+        }
+        done = Some(user);
     }
 }
 
