@@ -48,6 +48,7 @@ mod error;
 mod events;
 mod filing;
 mod filling;
+mod first;
 mod groups;
 mod journals;
 mod kept;

@@ -183,6 +183,7 @@ fn daemon_settings(
         strict: options.gangs.strict || cluster.switch("strict").unwrap_or(false),
         force_switch: options.gangs.force_switch || cluster.switch("force_switch").unwrap_or(false),
         policy: policy.map_or(Ok(options.gangs.policy), parse_policy)?,
+        first: 0,
     };
     if !(0.0..=86_400.0).contains(&options.keep_for) {
         return Err(format!("--keep-for {} is not between 0 and 86400 seconds", options.keep_for));

@@ -43,6 +43,8 @@ pub struct KnownNodes {
     pub reservations: Vec<Reservation>,
     /// The number of each.
     pub numbers: BTreeMap<String, NodeId>,
+    /// Lists of nodes are numbered from here on at the earliest, in ms.
+    pub first_ms: u64,
 }
 
 /// Parameters that a daemon is given at its start.
@@ -90,7 +92,8 @@ pub struct Config {
 impl Config {
     /// Hands over what an earlier incarnation has kept of nodes.
     pub(super) fn take_known_nodes(&mut self) -> KnownNodes {
-        std::mem::take(&mut self.known_nodes)
+        let first_ms = self.known_nodes.first_ms;
+        std::mem::replace(&mut self.known_nodes, KnownNodes { first_ms, ..KnownNodes::default() })
     }
 
     /// Interval at which each link is told that we live.

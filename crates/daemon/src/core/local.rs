@@ -37,7 +37,8 @@ impl LocalNode {
             me: is_controller.then_some(NodeId::CONTROLLER),
             preferred,
             members: is_controller.then(|| {
-                let mut members = Members::new(config.arity, config.about.clone(), now_ms);
+                let first = now_ms.max(config.known_nodes.first_ms);
+                let mut members = Members::new(config.arity, config.about.clone(), first);
                 members.configure(&config.loaded.text, &config.loaded.rules);
                 members
             }),

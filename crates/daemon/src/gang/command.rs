@@ -29,6 +29,9 @@ pub struct GangSettings {
     pub force_switch: bool,
     /// How jobs get their nodes and rows.
     pub policy: Policy,
+    /// On the controller: numbers of switches and plans begin here at the earliest.
+    #[serde(default)]
+    pub first: u64,
 }
 
 impl Default for GangSettings {
@@ -38,6 +41,7 @@ impl Default for GangSettings {
             strict: false,
             force_switch: false,
             policy: Policy::default(),
+            first: 0,
         }
     }
 }

@@ -129,8 +129,9 @@ impl Drop for Switcher {
 
 fn scheduler(gangs: &GangSettings) -> Result<Scheduler, String> {
     // A controller that takes over knows nothing of the numbers of the one before. They grew by far less than
-    // one each microsecond.
+    // one each microsecond; where the clock was set back `first` is more.
     let first = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
+    let first = first.max(gangs.first);
     let config = Config {
         slice_ns: gangs.slice_ns,
         policy: gangs.policy,

@@ -3,22 +3,22 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::address::switch_socket;
-use super::clock::{now, now_ms};
+use super::clock::{now, now_ms, now_us};
 use super::error::failed;
 use super::settings::Settings;
 use super::starters::Starter;
 use super::{
     Shell, ShellError, ShellEvent, ShellEvents, board, complaints, doors, drains, epilogs, events, filing,
-    filling, journals, lending, letters, neighbours, numbers, orphans, peer_users, peers, quota,
+    filling, first, journals, lending, letters, neighbours, numbers, orphans, peer_users, peers, quota,
     random_number, records, reservations, script_runs, service, used, uses,
 };
 use crate::core::Core;
 use crate::core::config::{Config, KnownNodes};
 use crate::core::event::Event;
 use crate::core::ledger::queue::Rules;
-use crate::gang::Switcher;
 use crate::gang::fetcher::Fetcher;
 use crate::gang::wishes::Listeners;
+use crate::gang::{GangSettings, Switcher};
 use crate::key::Credential;
 use crate::members::About;
 
@@ -56,6 +56,7 @@ fn config(settings: &Settings) -> Result<Config, ShellError> {
                 drains: drains::load(&drains::file(&settings.folders.queue)),
                 reservations: reservations::load(&reservations::file(&settings.folders.queue)),
                 numbers: numbers::load(&settings.folders.queue),
+                first_ms: 0,
             },
             Some(_) => KnownNodes::default(),
         },
@@ -80,6 +81,9 @@ impl Shell {
         let folder = records::Folder::open(&settings.folders.parts)?;
         let owed = epilogs::Owed::open(&settings.folders.parts)?;
         let mut config = config(&settings)?;
+        let first = settings.is_controller().then(|| first::take(&settings.folders.queue, now_us()));
+        config.known_nodes.first_ms = first.unwrap_or(0) / 1000;
+        let gangs = GangSettings { first: first.unwrap_or(0), ..settings.gangs.clone() };
         let waiting = settings.is_controller().then(|| filing::Folder::open(&settings.folders.queue));
         let (waiting, queued) = waiting.transpose()?.unzip();
         config.queued = queued.unwrap_or_default();
@@ -111,11 +115,10 @@ impl Shell {
             .map_or((None, None), |(keeper, jobs)| (Some(keeper), Some(jobs)));
         let switch_events = shell_events.clone();
         let socket = switch_socket(&settings);
-        let switcher =
-            Switcher::start(&settings.gangs, settings.is_controller(), socket, job_lines, move |event| {
-                let _ = switch_events.send(ShellEvent::Core(Event::Gang(event)));
-            })
-            .map_err(failed("start the switch thread"))?;
+        let switcher = Switcher::start(&gangs, settings.is_controller(), socket, job_lines, move |event| {
+            let _ = switch_events.send(ShellEvent::Core(Event::Gang(event)));
+        })
+        .map_err(failed("start the switch thread"))?;
         config.about.preferred = switcher.priority_class();
         let found = shell_events.clone();
         let waker = switcher.waker().map_err(failed("wake the switch thread"))?;

@@ -14,7 +14,7 @@ pub(super) fn adopt(run: &Path, state: &Path, name: &str) {
         return;
     }
     let name = name.replace('/', "_");
-    let own = ["queue", "used", "output", "cluster.toml"].map(|ending| format!("{name}.{ending}"));
+    let own = ["queue", "used", "first", "output", "cluster.toml"].map(|ending| format!("{name}.{ending}"));
     let logs = [paths::EVENTS, paths::TURNS].into_iter().flat_map(|log| [log.to_owned(), format!("{log}.1")]);
     for file in own.into_iter().chain(logs) {
         let (from, to) = (run.join(&file), state.join(&file));

@@ -91,3 +91,11 @@ fn switch_thread_lets_go_of_ranks_that_end_before_it_knows_its_node() {
         await_that("nothing of them is open", || !is_open());
     }
 }
+
+/// The clock was set back since an earlier controller has numbered its switches.
+#[test]
+fn switches_of_a_controller_are_numbered_behind_those_before_it() {
+    let first = 1 << 60;
+    let scheduler = scheduler(&GangSettings { first, ..GangSettings::default() }).unwrap();
+    assert_eq!((scheduler.generation().0, scheduler.version().0), (first, first));
+}
