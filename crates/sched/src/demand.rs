@@ -214,6 +214,18 @@ impl Demand {
         self.gpus_each
     }
 
+    /// Whether both ask for the same on the same terms: where one finds no room the other one finds none.
+    pub(crate) fn asks_like(&self, other: &Demand) -> bool {
+        let (user, other_user) = (self.holder.owner.user, other.holder.owner.user);
+        let terms = |of: &Demand| (of.exclusive, of.gang, of.oversubscribe, of.memory_bytes, of.gpus_each);
+        let more = |of: &Demand| (of.phases, of.fill, of.time_max_ns, of.of_reservation, of.after_loss);
+        user == other_user
+            && terms(self) == terms(other)
+            && more(self) == more(other)
+            && (&self.place, &self.avoided, self.holder.within)
+                == (&other.place, &other.avoided, other.holder.within)
+    }
+
     /// Whether it is not to have ranks on a node.
     #[must_use]
     pub fn avoids(&self, node: NodeId) -> bool {

@@ -17,6 +17,8 @@ pub(crate) struct Node {
     pub(crate) here: bool,
     /// Takes nothing new: what is here stays.
     closed: bool,
+    /// Kept for another job than the one that is looked at.
+    held: bool,
     /// Memory of the jobs that are here, suspended ones too.
     charged_bytes: u64,
     gpus: u32,
@@ -24,6 +26,16 @@ pub(crate) struct Node {
     charged_gpus: u32,
     residents: u32,
     exclusive: Option<JobId>,
+}
+
+/// Amount that some jobs have of a node.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) jobs: u32,
+    pub(crate) bytes: u64,
+    pub(crate) gpus: u32,
+    /// Whether one of them is exclusive.
+    pub(crate) exclusive: bool,
 }
 
 /// All nodes, by their numbers.
@@ -58,6 +70,7 @@ impl Machine {
                 memory_bytes: 0,
                 here: false,
                 closed: false,
+                held: false,
                 charged_bytes: 0,
                 gpus: 0,
                 charged_gpus: 0,
@@ -84,6 +97,26 @@ impl Machine {
         machine.nodes.iter_mut().for_each(|node| node.closed = false);
         machine.reserved = Reserved::default();
         Cow::Owned(machine)
+    }
+
+    /// The nodes as they are for a job that had its nodes under an earlier controller: empty, whatever is
+    /// there.
+    pub(crate) fn emptied(&self) -> Machine {
+        let mut machine =
+            Machine { nodes: self.nodes.clone(), charges: BTreeMap::new(), reserved: Reserved::default() };
+        for node in &mut machine.nodes {
+            (node.closed, node.held, node.exclusive) = (false, false, None);
+            (node.charged_bytes, node.charged_gpus, node.residents) = (0, 0, 0);
+        }
+        machine
+    }
+
+    /// Keeps these nodes from the job that is looked at, and no others.
+    pub(crate) fn hold<'a>(&mut self, nodes: impl Iterator<Item = &'a NodeId>) {
+        self.nodes.iter_mut().for_each(|node| node.held = false);
+        for node in nodes {
+            self.nodes[node.0 as usize].held = true;
+        }
     }
 
     /// The nodes to which a new job may come, whatever is there now.
@@ -144,17 +177,42 @@ impl Machine {
         self.could_admit(node, demand)
             && self.reserved.obstacle(node, demand).is_none()
             && self.node(node).is_some_and(|known| {
-                !known.closed
-                    && known.exclusive.is_none()
-                    && !(demand.exclusive && known.residents > 0)
+                let is_shut = known.closed || known.held || known.exclusive.is_some();
+                let is_taken = is_shut || demand.exclusive && known.residents > 0;
+                !is_taken
                     && (known.memory_bytes == 0
                         || known.charged_bytes + demand.memory_bytes <= known.memory_bytes)
                     && demand.gpus() <= known.gpus.saturating_sub(known.charged_gpus)
             })
     }
 
+    /// True if the node is kept for another job than the one that is looked at.
+    pub(crate) fn is_held(&self, node: NodeId) -> bool {
+        self.node(node).is_some_and(|known| known.held)
+    }
+
+    /// Jobs that have a part on the node.
+    pub(crate) fn residents(&self, node: NodeId) -> u32 {
+        self.node(node).map_or(0, |known| known.residents)
+    }
+
+    /// Memory charged for a part of a job.
+    pub(crate) fn charged_bytes(&self, job: JobId, node: NodeId) -> u64 {
+        self.charges.get(&(job, node)).copied().unwrap_or(0)
+    }
+
+    /// True if a part of the job could come to this node beside jobs that have so much of it.
+    pub(crate) fn has_room_beside(&self, node: NodeId, demand: &Demand, held: &Held) -> bool {
+        self.node(node).is_some_and(|known| {
+            let keeps_out = held.exclusive || demand.exclusive && held.jobs > 0;
+            !keeps_out
+                && (known.memory_bytes == 0 || held.bytes + demand.memory_bytes <= known.memory_bytes)
+                && demand.gpus() <= known.gpus.saturating_sub(held.gpus)
+        })
+    }
+
     /// True if a part of the job could come to this node if it were empty.
-    fn could_admit(&self, node: NodeId, demand: &Demand) -> bool {
+    pub(crate) fn could_admit(&self, node: NodeId, demand: &Demand) -> bool {
         self.node(node).is_some_and(|known| {
             known.here
                 && !demand.avoids(node)
@@ -170,6 +228,7 @@ impl Machine {
             node.residents += 1;
             node.charged_gpus += demand.gpus();
             if demand.exclusive {
+                // The last that comes: who was there before may be found to share it.
                 node.exclusive = Some(job);
             }
             self.charge_memory(job, part.node, demand.memory_bytes);

@@ -8,7 +8,7 @@
 mod steps;
 
 use crate::connected::Connected;
-use crate::demand::{Demand, Part};
+use crate::demand::{Demand, Part, Place};
 use crate::dqt::Dqt;
 use crate::machine::Machine;
 use crate::message::{Moved, Plan};
@@ -138,10 +138,19 @@ impl Matrix {
     }
 
     /// Finds nodes and a row for the job and takes them; false if there is no room now. One that runs already
-    /// is told its slots with every plan, as if it had been moved: it has those of an earlier controller.
+    /// is told its slots with every plan, as if it had been moved: it has those of an earlier controller. If
+    /// it had its nodes under that one, it gets them beside whoever is there: an exclusive job takes turns
+    /// with those.
     pub(crate) fn place(&mut self, machine: &Machine, job: JobId, demand: &Demand, runs: bool) -> bool {
         let owner = demand.holder.within.map(|owner| self.residents.get(&owner));
         let (parts, exclusive) = match owner {
+            None if runs && demand.awaits_lost() => {
+                let there = self.make_shared(machine, demand);
+                let exclusive = demand.exclusive && !there;
+                // Its nodes may have less now.
+                let demand = Demand { exclusive, memory_bytes: 0, ..demand.clone() }.with_gpus(0);
+                (self.choose(machine, job, &demand), exclusive)
+            }
             None => (self.choose(machine, job, demand), demand.exclusive),
             Some(None) => return false,
             Some(Some(owner)) => (steps::choose(&self.residents, owner, demand), owner.exclusive),
@@ -163,9 +172,39 @@ impl Matrix {
         true
     }
 
+    /// Exclusive jobs on the nodes of a job that is found there share them from now on, with turns; `true`:
+    /// some job has a part there.
+    fn make_shared(&mut self, machine: &Machine, demand: &Demand) -> bool {
+        let Place::Given(wanted) = &demand.place else { return false };
+        if !wanted.iter().all(|(node, _)| machine.node(*node).is_some_and(|known| known.here)) {
+            return false;
+        }
+        let is_there = |resident: &Resident| {
+            resident.parts.iter().any(|part| wanted.iter().any(|(node, _)| *node == part.node))
+        };
+        let there: Vec<JobId> =
+            self.residents.iter().filter(|(_, resident)| is_there(resident)).map(|(job, _)| *job).collect();
+        for job in &there {
+            let Some(resident) = self.residents.get_mut(job) else { continue };
+            let in_rows = resident.within.is_none() && resident.gang;
+            if std::mem::take(&mut resident.exclusive) && in_rows {
+                match &mut self.layout {
+                    Layout::RoundRobin(rows) => rows.put_back(machine, *job, resident),
+                    Layout::Dqt(tree) => tree.put_back(machine, *job, resident),
+                }
+            }
+        }
+        !there.is_empty()
+    }
+
     /// Two jobs are connected to each other, or no longer. That counts from the next [`Self::unite`] on.
     pub(crate) fn set_connected(&mut self, one: JobId, other: JobId, connected: bool) {
         self.apart |= self.wanted.set(one, other, connected);
+    }
+
+    /// Whether jobs that take turns get their nodes in whole partitions.
+    pub(crate) fn has_partitions(&self) -> bool {
+        matches!(self.layout, Layout::Dqt(_))
     }
 
     /// The job has ended: nobody is connected to it.

@@ -16,16 +16,16 @@
 //!   should run and is not yet frozen everywhere after its last slice. Who has flooded the network is left
 //!   out too, without credit.
 //! - Waiting jobs are served first come, first served, but a job that fits passes one that does not, at most
-//!   [`Config::bypass_max`] times; after that nobody passes it, so it is placed when the nodes it needs have
-//!   become free. One for which too few nodes are up is passed by all. One that runs already
+//!   [`Config::bypass_max`] times; after that it claims the nodes that it needs, and is passed on other nodes
+//!   only (`queue`). One for which too few nodes are up is passed by all. One that runs already
 //!   ([`Scheduler::submit_running`]) passes all, and only waits for its turns.
 //! - A job that takes no turns ([`Demand::gang`]) stays **Placed** to its end.
 //!
 //! What the nodes must know is in [`Scheduler::plan`], whose version changes only when rows change.
 
+mod queue;
 pub(crate) mod rotation;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::demand::{Demand, Part, SubmitError, WEIGHT_MAX};
@@ -34,9 +34,9 @@ use crate::market::Market;
 use crate::matrix::{Matrix, Policy};
 use crate::message::{Mode, Plan, Switch};
 use crate::reserved::Reservation;
+use crate::scheduler::queue::{Claim, Waiting};
 use crate::scheduler::rotation::{Account, Freeze, Turn};
 use crate::types::{Generation, JobId, NodeId, SLICE_DEFAULT_NS, Slots, Version};
-use crate::wait::Wait;
 
 /// The shortest and the longest slice.
 pub const SLICE_NS: std::ops::RangeInclusive<u64> = 5_000_000..=3_600_000_000_000;
@@ -57,7 +57,7 @@ pub struct Config {
     /// An idle job gets a short look at least this often: what is frozen cannot say that a timer has run out.
     /// 0 is never.
     pub idle_recheck_ns: u64,
-    /// How often a waiting job is passed by later ones.
+    /// How often a waiting job is passed by later ones on the nodes that it needs.
     pub bypass_max: u32,
     /// Rows of the matrix; a job that would need one more waits.
     pub rows_max: usize,
@@ -131,6 +131,8 @@ pub(crate) struct Job {
     suspended_early: bool,
     /// A node of it is expelled.
     stalled: bool,
+    /// When it was placed.
+    placed_ns: u64,
     /// Where it is at home, as of the last [`Scheduler::refresh`]; none: in no row.
     pub(crate) home: Option<Home>,
     pub(crate) turn: Turn,
@@ -145,15 +147,6 @@ pub(crate) struct Home {
     pub(crate) slots: u64,
 }
 
-/// A job in the queue.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    job: JobId,
-    passed: u32,
-    /// Whether the job runs already.
-    runs: bool,
-}
-
 /// The scheduler of a cluster.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
@@ -164,6 +157,8 @@ pub struct Scheduler {
     pub(crate) united_ns: Option<u64>,
     pub(crate) jobs: BTreeMap<JobId, Job>,
     queue: VecDeque<Waiting>,
+    /// Nodes that jobs in the queue keep for themselves, as of the last look at it.
+    claims: Vec<Claim>,
     expelled: Vec<NodeId>,
     events: VecDeque<Event>,
     pub(crate) rotation: crate::scheduler::rotation::Rotation,
@@ -189,6 +184,7 @@ impl Scheduler {
             united_ns: None,
             jobs: BTreeMap::new(),
             queue: VecDeque::new(),
+            claims: Vec::new(),
             expelled: Vec::new(),
             events: VecDeque::new(),
             rotation: crate::scheduler::rotation::Rotation::new(config.generation, config.version),
@@ -223,6 +219,8 @@ impl Scheduler {
         for &job in &jobs {
             self.die(job);
         }
+        // What a job has claimed that needs the node others may have.
+        self.serve_queue();
         jobs
     }
 
@@ -279,7 +277,9 @@ impl Scheduler {
         self.take(now_ns, job, demand, false)
     }
 
-    /// Takes a job that runs already, on given nodes. It is placed before all that wait.
+    /// Takes a job that runs already, on given nodes. It is placed before all that wait. One that awaits lost
+    /// nodes ([`Demand::awaiting_lost`]) had its nodes under an earlier controller: it gets them when they
+    /// are here, whatever is there by now.
     ///
     /// # Errors
     /// Refuses what the cluster could not hold if it were empty.
@@ -298,8 +298,8 @@ impl Scheduler {
         self.charge(now_ns);
         let turn = Turn::new(demand.weight);
         let state = JobState::Waiting;
-        self.jobs
-            .insert(job, Job { demand, state, suspended_early: false, stalled: false, home: None, turn });
+        let (suspended_early, stalled, placed_ns) = (false, false, 0);
+        self.jobs.insert(job, Job { demand, state, suspended_early, stalled, placed_ns, home: None, turn });
         let waiting = Waiting { job, passed: 0, runs };
         if runs {
             self.queue.push_front(waiting);
@@ -439,21 +439,6 @@ impl Scheduler {
         self.jobs.get(&job).map(|record| record.state)
     }
 
-    /// The jobs that wait for nodes, in the order in which they are served; not those that run already.
-    pub fn queue(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.queue.iter().filter(|waiting| !waiting.runs).map(|waiting| waiting.job)
-    }
-
-    /// Why the job waits; none if it does not.
-    #[must_use]
-    pub fn why_waits(&self, job: JobId) -> Option<Wait> {
-        let at = self.queue.iter().position(|waiting| waiting.job == job)?;
-        let demand = &self.jobs[&job].demand;
-        let blocks = |waiting: &&Waiting| self.blocks(waiting);
-        let behind = self.queue.iter().take(at).find(blocks).map(|waiting| Wait::QueuedBehind(waiting.job));
-        self.machine.why_not(demand).or(behind).or(Some(Wait::Room))
-    }
-
     /// The nodes and slots of a job that has been placed.
     #[must_use]
     pub fn parts(&self, job: JobId) -> Option<&[Part]> {
@@ -483,12 +468,6 @@ impl Scheduler {
     #[must_use]
     pub fn version(&self) -> Version {
         self.matrix.version()
-    }
-
-    /// How many jobs wait.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.queue.len()
     }
 
     /// All jobs.
@@ -580,42 +559,5 @@ impl Scheduler {
         record.turn.freeze = Freeze::Frozen;
         self.rotation.forget(job);
         self.settle_activity(job);
-    }
-
-    /// Places those who wait and fit.
-    fn serve_queue(&mut self) {
-        let mut at = 0;
-        while at < self.queue.len() {
-            let Waiting { job, runs, .. } = self.queue[at];
-            let demand = &self.jobs[&job].demand;
-            let machine = if runs { self.machine.undrained() } else { Cow::Borrowed(&self.machine) };
-            if self.matrix.place(&machine, job, demand, runs) {
-                self.machine.charge(job, demand, &self.matrix.residents[&job].parts);
-                let parts = self.matrix.residents[&job].parts.clone();
-                self.jobs.get_mut(&job).expect("it waits").state = JobState::Placed;
-                self.events.push_back(Event::Placed(job, parts));
-                self.queue.remove(at);
-                for waiting in self.queue.iter_mut().take(at) {
-                    waiting.passed += 1;
-                }
-                continue;
-            }
-            if self.blocks(&self.queue[at]) {
-                return;
-            }
-            at += 1;
-        }
-    }
-
-    fn is_step(&self, job: JobId) -> bool {
-        self.jobs.get(&job).is_some_and(|record| record.demand.holder.within.is_some())
-    }
-
-    /// Whether nobody passes it now. It must be placeable when others have ended: for lost, drained and
-    /// reserved nodes nobody waits with it.
-    fn blocks(&self, waiting: &Waiting) -> bool {
-        let demand = &self.jobs[&waiting.job].demand;
-        let is_able = || self.machine.open_to(demand).settle(demand).is_ok();
-        !waiting.runs && !self.is_step(waiting.job) && waiting.passed >= self.config.bypass_max && is_able()
     }
 }

@@ -1,6 +1,7 @@
 //! Admission to nodes: exclusive jobs, memory, jobs that take no turns, and the order of those that wait.
 //! Under both policies.
 
+use tutti_sched::shares::Owner;
 use tutti_sched::{
     Bytes, Config, Demand, Event, Holder, JobId, JobState, NodeId, Place, Policy, Scheduler, Wait, could_hold,
 };
@@ -232,5 +233,131 @@ fn admission_step_waits_behind_no_other_job() {
         assert_eq!(later.iter().filter(|job| cluster.waits(**job)).count(), 2, "{policy}");
         let behind = cluster.submit(&step);
         assert!(!cluster.waits(behind) && cluster.waits(alone), "{policy}");
+    }
+}
+
+/// The same of a user.
+fn of(user: u32, demand: Demand) -> Demand {
+    let owner = Owner { user, ..Owner::default() };
+    Demand { holder: Holder { owner, within: None }, ..demand }
+}
+
+fn on(node: u32) -> Demand {
+    Demand::at(Place::Given(vec![(NodeId(node), 1)]))
+}
+
+/// A user waits for two of four nodes alone: when he has been passed often enough two are kept for him, and
+/// all others go on being served on the rest.
+#[test]
+fn admission_wide_job_holds_up_no_more_nodes_than_it_needs() {
+    for policy in POLICIES {
+        let mut cluster = Cluster::new(policy, 4);
+        let there = [0, 1, 2].map(|node| cluster.submit(&of(1, on(node))));
+        let wide = cluster.submit(&of(2, exclusive(2)));
+        let second = cluster.submit(&of(2, exclusive(2)));
+        for at in 0..40 {
+            let job = cluster.submit(&of(3 + at % 2, Demand::any(1, 1)));
+            assert!(!cluster.waits(job), "{policy}: the {at}th waits: {}", cluster.why(job));
+            assert!(at < 4 || cluster.nodes(job) != [3], "{policy}: a node that is kept");
+            cluster.end(job);
+        }
+        let named = cluster.submit(&of(4, on(3)));
+        assert_eq!(cluster.why(named), format!("job {wide} waits longer, and has been passed often enough"));
+        assert!(cluster.waits(wide) && cluster.waits(second), "{policy}");
+        cluster.end(there[0]);
+        assert!(!cluster.waits(wide) && cluster.waits(second), "{policy}");
+        assert_eq!(cluster.nodes(wide), [0, 3], "{policy}");
+    }
+}
+
+/// A job waits for all nodes. What ends before those who are there, by its time limit, delays it by nothing.
+#[test]
+fn admission_job_that_ends_in_time_passes_a_job_that_needs_all_nodes() {
+    let lasts = |seconds: u64, demand| Demand { time_max_ns: Some(seconds * 1_000_000_000), ..demand };
+    for policy in POLICIES {
+        let mut cluster = Cluster::new(policy, 2);
+        let there = cluster.submit(&of(1, lasts(100, on(0))));
+        let wide = cluster.submit(&of(2, exclusive(2)));
+        for _ in 0..4 {
+            let job = cluster.submit(&of(3, Demand::any(1, 1)));
+            cluster.end(job);
+        }
+        let [short, long, endless] =
+            [lasts(100, on(1)), lasts(101, on(1)), on(1)].map(|demand| cluster.submit(&of(3, demand)));
+        assert_eq!([short, long, endless].map(|job| cluster.waits(job)), [false, true, true], "{policy}");
+        cluster.end(there);
+        assert!(cluster.waits(wide), "{policy}");
+        cluster.end(short);
+        assert!(!cluster.waits(wide) && cluster.waits(long), "{policy}");
+    }
+}
+
+/// A user whose own jobs keep his wide job waiting cannot stop others with it, for however long.
+#[test]
+fn admission_job_that_waits_for_its_own_users_jobs_holds_up_those_alone() {
+    for policy in POLICIES {
+        let mut cluster = Cluster::new(policy, 2);
+        let own = cluster.submit(&of(1, on(0)));
+        let wide = cluster.submit(&of(1, exclusive(2)));
+        for _ in 0..40 {
+            let other = cluster.submit(&of(2, Demand::any(2, 2)));
+            assert!(!cluster.waits(other), "{policy}");
+            cluster.end(other);
+        }
+        let later = cluster.submit(&of(1, Demand::any(1, 1)));
+        assert!(cluster.waits(later) && cluster.waits(wide), "{policy}");
+        cluster.end(own);
+        assert!(!cluster.waits(wide), "{policy}");
+        cluster.end(wide);
+        assert!(!cluster.waits(later), "{policy}");
+    }
+}
+
+/// A new controller finds an exclusive job when it has already given one of its nodes to another: both take
+/// turns, and nobody else comes.
+#[test]
+fn admission_found_exclusive_job_has_its_turns() {
+    let found = |demand: Demand| Demand { oversubscribe: true, ..demand }.awaiting_lost();
+    let both = Demand::at(Place::Given(vec![(NodeId(0), 2), (NodeId(1), 2)]));
+    for policy in POLICIES {
+        // An exclusive one has come meanwhile, or one that is not.
+        for comes in [on(0), Demand { exclusive: true, ..on(0) }] {
+            let mut cluster = Cluster::new(policy, 1);
+            let new = cluster.submit(&of(2, comes));
+            let alone = found(of(1, Demand { exclusive: true, memory_bytes: 8 * GIB, ..both.clone() }));
+            cluster.scheduler.submit_running(0, JobId(50), &alone).unwrap();
+            cluster.scheduler.handle_node(0, NodeId(1), 2, GIB);
+            cluster.begin_placed();
+            assert_eq!(cluster.scheduler.state(JobId(50)), Some(JobState::Active), "{policy}");
+            let later = cluster.submit(&of(3, Demand::any(1, 1)));
+            assert!(cluster.waits(later), "{policy}");
+            let mut had = [0; 2];
+            for slice in 0..20 {
+                let before = cluster.scheduler.running().to_vec();
+                if let Some(switch) = cluster.scheduler.next_row(slice * 100_000_000) {
+                    before.into_iter().for_each(|job| {
+                        cluster.scheduler.handle_frozen(slice * 100_000_000, job, switch.generation);
+                    });
+                }
+                let runs = |job| u64::from(cluster.scheduler.running().contains(&job));
+                had = [had[0] + runs(new), had[1] + runs(JobId(50))];
+            }
+            assert_eq!(had, [10, 10], "{policy}");
+            cluster.end(new);
+            assert!(cluster.waits(later), "{policy}");
+            cluster.end(JobId(50));
+            assert!(!cluster.waits(later), "{policy}");
+        }
+        // Before one of its nodes is back the other one is kept for it.
+        let mut cluster = Cluster::new(policy, 1);
+        let alone = found(Demand { exclusive: true, ..both.clone() });
+        cluster.scheduler.submit_running(0, JobId(50), &alone).unwrap();
+        let new = cluster.submit(&of(2, Demand::any(1, 1)));
+        assert!(cluster.waits(new), "{policy}");
+        cluster.scheduler.handle_node(0, NodeId(1), 2, 8 * GIB);
+        cluster.begin_placed();
+        assert!(cluster.waits(new) && !cluster.waits(JobId(50)), "{policy}");
+        cluster.scheduler.next_row(0);
+        assert_eq!(cluster.scheduler.running(), [JobId(50)]);
     }
 }

@@ -190,7 +190,7 @@ impl Controller {
                 relay.set_order(id, Order { hold: None, ..order });
                 self.publish(relay, id);
                 let owner = self.owner(cx.local, launch.user);
-                self.jobs.get(id).into_iter().for_each(|job| scheduler::submit_running(cx.out, job, owner));
+                self.jobs.get(id).into_iter().for_each(|job| scheduler::submit_found(cx.out, job, owner));
                 return log::log(cx, id, JobEvent { event: "adopted", ..JobEvent::default() });
             }
             None => {}

@@ -8,9 +8,19 @@ use crate::core::action::Action;
 use crate::core::outbox::Outbox;
 use crate::gang::Command;
 
-/// The scheduler is notified of a job that runs already.
+/// The scheduler is notified of a job that its front end has started.
 pub(super) fn submit_running(out: &Outbox, job: &JobRecord, owner: Owner) {
+    submit_in_place(out, job, demand_in_place(job, owner));
+}
+
+/// The scheduler is notified of a job that an earlier controller had: it keeps the nodes that it got from
+/// that one, whatever has come there meanwhile, and also while some of them are not back.
+pub(super) fn submit_found(out: &Outbox, job: &JobRecord, owner: Owner) {
     let demand = demand_in_place(job, owner);
+    submit_in_place(out, job, if job.launch.enrolled { demand } else { demand.awaiting_lost() });
+}
+
+fn submit_in_place(out: &Outbox, job: &JobRecord, demand: Demand) {
     out.act(Action::Gang(Command::Submit(job.id, Box::new(demand), true)));
 }
 
