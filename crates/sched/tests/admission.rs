@@ -353,7 +353,9 @@ fn admission_found_exclusive_job_has_its_turns() {
         let alone = found(Demand { exclusive: true, ..both.clone() });
         cluster.scheduler.submit_running(0, JobId(50), &alone).unwrap();
         let new = cluster.submit(&of(2, Demand::any(1, 1)));
-        assert!(cluster.waits(new), "{policy}");
+        // When those come back that it waits for is not known.
+        let limited = cluster.submit(&of(3, Demand { time_max_ns: Some(1), ..Demand::any(1, 1) }));
+        assert!(cluster.waits(new) && cluster.waits(limited), "{policy}");
         cluster.scheduler.handle_node(0, NodeId(1), 2, 8 * GIB);
         cluster.begin_placed();
         assert!(cluster.waits(new) && !cluster.waits(JobId(50)), "{policy}");

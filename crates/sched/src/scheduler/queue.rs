@@ -43,7 +43,8 @@ pub(super) struct Claim {
     runs: bool,
     user: u32,
     nodes: Vec<NodeId>,
-    /// When all jobs that are there have ended by their time limits; the largest: nobody knows.
+    /// When all jobs that are there have ended by their time limits; the largest: one has no limit, and may
+    /// end at once.
     until_ns: u64,
     bars: Bars,
 }
@@ -69,7 +70,8 @@ impl Claim {
             Bars::Gpus => demand.gpus() > 0 || demand.exclusive,
             Bars::Exclusive => demand.exclusive,
         };
-        is_barred && end_ns.is_none_or(|end_ns| end_ns > self.until_ns)
+        let is_known = self.until_ns < u64::MAX;
+        is_barred && !(is_known && end_ns.is_some_and(|end_ns| end_ns <= self.until_ns))
     }
 }
 
