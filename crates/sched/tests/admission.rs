@@ -270,6 +270,24 @@ fn admission_wide_job_holds_up_no_more_nodes_than_it_needs() {
     }
 }
 
+/// The one node that is large enough has another job: the others are for whoever comes.
+#[test]
+fn admission_job_for_one_large_node_holds_up_no_others() {
+    let mut cluster = Cluster::new(Policy::RoundRobin, 3);
+    cluster.scheduler.handle_node(0, NodeId(3), 64, 8 * GIB);
+    let large = Demand::at(Place::Given(vec![(NodeId(3), 64)]));
+    let there = cluster.submit(&of(1, Demand { exclusive: true, ..large }));
+    let waiting = cluster.submit(&of(2, Demand::any(1, 64)));
+    assert!(cluster.waits(waiting));
+    for at in 0..20 {
+        let job = cluster.submit(&of(3, Demand::any(1, 1)));
+        assert!(!cluster.waits(job), "the {at}th waits: {}", cluster.why(job));
+        cluster.end(job);
+    }
+    cluster.end(there);
+    assert!(!cluster.waits(waiting));
+}
+
 /// A job waits for all nodes. What ends before those who are there, by its time limit, delays it by nothing.
 #[test]
 fn admission_job_that_ends_in_time_passes_a_job_that_needs_all_nodes() {

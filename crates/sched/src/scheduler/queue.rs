@@ -206,19 +206,24 @@ impl Scheduler {
         open.settle(demand).ok()?;
         let why = self.machine.why_not(demand);
         let own = self.held_by(user);
-        let (nodes, is_kept_by_own) = match &demand.place {
-            // For a row, or a whole partition, it may need any.
-            _ if why.is_none() || self.matrix.has_partitions() && !demand.exclusive => {
-                ((0..open.len()).map(NodeId).filter(|node| !open.is_held(*node)).collect(), false)
-            }
+        let (mut nodes, is_kept_by_own) = match &demand.place {
             Place::Given(parts) if parts.iter().any(|part| open.is_held(part.0)) => return None,
             Place::Given(parts) => {
                 let nodes: Vec<NodeId> = parts.iter().map(|part| part.0).collect();
                 let is_kept = nodes.iter().any(|node| is_kept(&open, *node, demand, &own));
                 (nodes, is_kept)
             }
-            _ => soonest(&open, demand, &own)?,
+            _ => {
+                let last = self.claims.iter().find(|claim| claim.job == job);
+                soonest(&open, demand, &own, last.map_or(&[], |claim| &claim.nodes))?
+            }
         };
+        // For a row, or a whole partition, it may need any of those that it has not named.
+        let waits_for_row = why.is_none() && nodes.iter().all(|node| self.machine.admits(*node, demand));
+        let is_named = matches!(demand.place, Place::Given(_));
+        if !is_named && (waits_for_row || self.matrix.has_partitions() && !demand.exclusive) {
+            nodes = (0..open.len()).map(NodeId).filter(|node| !open.is_held(*node)).collect();
+        }
         let until_ns = self.all_end_ns(&nodes);
         let bars = match why {
             _ if is_kept_by_own => Bars::Own,
@@ -268,8 +273,14 @@ fn is_kept(machine: &Machine, node: NodeId, demand: &Demand, own: &BTreeMap<Node
 }
 
 /// As many nodes as the job needs, those on which it can come soonest, and whether some of them are kept from
-/// it by its user's own jobs.
-fn soonest(machine: &Machine, demand: &Demand, own: &BTreeMap<NodeId, Held>) -> Option<(Vec<NodeId>, bool)> {
+/// it by its user's own jobs. It stays with those that it had claimed at the last look, rather than go to and
+/// fro as others pass it.
+fn soonest(
+    machine: &Machine,
+    demand: &Demand,
+    own: &BTreeMap<NodeId, Held>,
+    last: &[NodeId],
+) -> Option<(Vec<NodeId>, bool)> {
     let split = demand.place.split()?;
     let is_able = |node: &NodeId| {
         !machine.is_held(*node)
@@ -278,7 +289,7 @@ fn soonest(machine: &Machine, demand: &Demand, own: &BTreeMap<NodeId, Held>) -> 
     };
     let key = |node: NodeId| {
         let is_kept = is_kept(machine, node, demand, own);
-        (is_kept, !machine.admits(node, demand), machine.residents(node), node)
+        (is_kept, !machine.admits(node, demand), !last.contains(&node), machine.residents(node), node)
     };
     let mut able: Vec<_> = (0..machine.len()).map(NodeId).filter(is_able).map(key).collect();
     able.sort_unstable();
