@@ -122,6 +122,13 @@ impl Controller {
         node
     }
 
+    /// A node that is lost has its place at the end of the tree: an earlier controller had it.
+    pub fn handle_join_lost(&mut self) -> NodeId {
+        let node = self.tree.grow();
+        self.note_lost(node);
+        node
+    }
+
     /// A node that was lost is back, with nothing running on it.
     pub fn handle_node_back(&mut self, now_ns: u64, node: NodeId, slots: u32, memory_bytes: u64) {
         self.scheduler.handle_node(now_ns, node, slots, memory_bytes);
@@ -140,16 +147,20 @@ impl Controller {
     /// [`Self::handle_job_ended`] of each when it is.
     pub fn handle_node_lost(&mut self, now_ns: u64, node: NodeId) -> Vec<JobId> {
         let jobs = self.scheduler.handle_node_lost(now_ns, node);
+        for &job in &jobs {
+            self.forget(job);
+        }
+        self.note_lost(node);
+        jobs
+    }
+
+    fn note_lost(&mut self, node: NodeId) {
         let mut members = self.tree.members().clone();
         members.expelled.retain(|&expelled| expelled != node);
         if let Err(at) = members.lost.binary_search(&node) {
             members.lost.insert(at, node);
         }
-        for &job in &jobs {
-            self.forget(job);
-        }
         self.change(members);
-        jobs
     }
 
     /// Freezes the job until it is resumed. [`Notice::Suspended`] follows.

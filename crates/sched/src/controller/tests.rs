@@ -1,5 +1,5 @@
 use super::*;
-use crate::demand::Demand;
+use crate::demand::{Demand, Place};
 use crate::scheduler::Config;
 
 const JOB: JobId = JobId(1);
@@ -139,6 +139,23 @@ fn controller_reports_expelled_instead_of_late() {
     controller.handle_report(3 * SECOND_NS, Report::Here { node: CHILD, generation });
     assert_eq!(notices(&mut controller, 3 * SECOND_NS), [Notice::Back(CHILD)]);
     assert_eq!(controller.poll_lags(), Some(Lags::default()));
+}
+
+/// A new controller has known a node by its file, and its daemon is not back yet. The job that was found runs
+/// there: it would have been taken for dead.
+#[test]
+fn controller_takeover_places_a_found_job_when_its_lost_node_is_back() {
+    let mut scheduler = Scheduler::new(Config::default()).expect("the default can be");
+    scheduler.handle_node(0, NodeId(0), 1, 0);
+    let parts = vec![(NodeId(0), 1), (CHILD, 1)];
+    let found = Demand { oversubscribe: true, ..Demand::at(Place::Given(parts)) }.awaiting_lost();
+    let mut controller = Controller::new(scheduler, Tree::new(1, 1));
+    controller.scheduler_mut().submit_running(0, JOB, &found).expect("it waits");
+    assert_eq!(controller.handle_join_lost(), CHILD);
+    assert_eq!(controller.scheduler().state(JOB), Some(JobState::Waiting));
+    assert!(controller.tree().members().lost.contains(&CHILD));
+    controller.handle_node_back(0, CHILD, 1, 0);
+    assert_eq!(controller.scheduler().state(JOB), Some(JobState::Placed));
 }
 
 /// RESUME may have reached some of its nodes when the controller before died: the others would keep it frozen

@@ -40,12 +40,8 @@ impl SwitchThread {
             let Some(controller) = &mut node.controller else { continue };
             changed |= known != Some(alive);
             match known {
-                None => {
-                    controller.handle_join(now_ns, slots, memory_bytes);
-                    if !alive {
-                        controller.handle_node_lost(now_ns, id);
-                    }
-                }
+                None if alive => _ = controller.handle_join(now_ns, slots, memory_bytes),
+                None => _ = controller.handle_join_lost(),
                 Some(false) if alive => controller.handle_node_back(now_ns, id, slots, memory_bytes),
                 Some(true) if !alive => drop(controller.handle_node_lost(now_ns, id)),
                 // Its daemon was started anew with other settings before it was missed.
