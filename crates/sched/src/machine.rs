@@ -25,7 +25,7 @@ pub(crate) struct Node {
     /// GPUs of the jobs that are here, suspended ones too.
     charged_gpus: u32,
     residents: u32,
-    exclusive: Option<JobId>,
+    exclusive: Vec<JobId>,
 }
 
 /// Amount that some jobs have of a node.
@@ -75,7 +75,7 @@ impl Machine {
                 gpus: 0,
                 charged_gpus: 0,
                 residents: 0,
-                exclusive: None,
+                exclusive: Vec::new(),
             });
         }
     }
@@ -105,7 +105,7 @@ impl Machine {
         let mut machine =
             Machine { nodes: self.nodes.clone(), charges: BTreeMap::new(), reserved: Reserved::default() };
         for node in &mut machine.nodes {
-            (node.closed, node.held, node.exclusive) = (false, false, None);
+            (node.closed, node.held, node.exclusive) = (false, false, Vec::new());
             (node.charged_bytes, node.charged_gpus, node.residents) = (0, 0, 0);
         }
         machine
@@ -177,7 +177,7 @@ impl Machine {
         self.could_admit(node, demand)
             && self.reserved.obstacle(node, demand).is_none()
             && self.node(node).is_some_and(|known| {
-                let is_shut = known.closed || known.held || known.exclusive.is_some();
+                let is_shut = known.closed || known.held || !known.exclusive.is_empty();
                 let is_taken = is_shut || demand.exclusive && known.residents > 0;
                 !is_taken
                     && (known.memory_bytes == 0
@@ -211,6 +211,15 @@ impl Machine {
         })
     }
 
+    /// True if the job could have a part on this node if it were empty.
+    pub(crate) fn could_come(&self, node: NodeId, demand: &Demand) -> bool {
+        let is_named = match &demand.place {
+            Place::Given(parts) => parts.iter().any(|part| part.0 == node),
+            _ => true,
+        };
+        is_named && self.could_admit(node, demand)
+    }
+
     /// True if a part of the job could come to this node if it were empty.
     pub(crate) fn could_admit(&self, node: NodeId, demand: &Demand) -> bool {
         self.node(node).is_some_and(|known| {
@@ -228,8 +237,7 @@ impl Machine {
             node.residents += 1;
             node.charged_gpus += demand.gpus();
             if demand.exclusive {
-                // The last that comes: who was there before may be found to share it.
-                node.exclusive = Some(job);
+                node.exclusive.push(job);
             }
             self.charge_memory(job, part.node, demand.memory_bytes);
         }
@@ -252,7 +260,7 @@ impl Machine {
             let node = &mut self.nodes[part.node.0 as usize];
             node.residents -= 1;
             node.charged_gpus -= demand.gpus();
-            node.exclusive = node.exclusive.filter(|&owner| owner != job);
+            node.exclusive.retain(|&owner| owner != job);
         }
     }
 
@@ -409,10 +417,10 @@ impl Machine {
             return Some(Wait::Reserved { requested, there: nodes.len() as u32, reservation });
         }
         let count = |is_well: &dyn Fn(&Node) -> bool| of(&nodes, is_well);
-        let is_open = |node: &Node| node.here && !node.closed && node.exclusive.is_none();
+        let is_open = |node: &Node| node.here && !node.closed && node.exclusive.is_empty();
         let open = count(&is_open);
         if open < requested {
-            let owners = nodes.iter().filter_map(|&node| self.node(node)?.exclusive);
+            let owners = nodes.iter().filter_map(|&node| self.node(node)?.exclusive.first().copied());
             return owners.min().map(|owner| Wait::Taken { requested, there: open, owner });
         }
         let is_empty = |node: &Node| is_open(node) && (node.residents == 0 || !demand.exclusive);

@@ -7,6 +7,8 @@
 
 mod steps;
 
+use std::collections::BTreeSet;
+
 use crate::connected::Connected;
 use crate::demand::{Demand, Part, Place};
 use crate::dqt::Dqt;
@@ -92,6 +94,8 @@ pub(crate) struct Matrix {
     fill_holes: bool,
     rows_max: usize,
     pub(crate) residents: Residents,
+    /// Jobs that have left their columns to others ([`Matrix::leave`]).
+    away: BTreeSet<JobId>,
     /// Connections that count, and those that there are: the same since [`Matrix::unite`].
     connected: Connected,
     wanted: Connected,
@@ -117,6 +121,7 @@ impl Matrix {
             fill_holes,
             rows_max,
             residents: Residents::new(),
+            away: BTreeSet::new(),
             connected: Connected::default(),
             wanted: Connected::default(),
             apart: false,
@@ -186,7 +191,8 @@ impl Matrix {
             self.residents.iter().filter(|(_, resident)| is_there(resident)).map(|(job, _)| *job).collect();
         for job in &there {
             let Some(resident) = self.residents.get_mut(job) else { continue };
-            let in_rows = resident.within.is_none() && resident.gang;
+            // One that is away finds its row when it comes back.
+            let in_rows = resident.within.is_none() && resident.gang && !self.away.contains(job);
             if std::mem::take(&mut resident.exclusive) && in_rows {
                 match &mut self.layout {
                     Layout::RoundRobin(rows) => rows.put_back(machine, *job, resident),
@@ -282,6 +288,7 @@ impl Matrix {
     /// The job has ended.
     pub(crate) fn remove(&mut self, machine: &Machine, job: JobId) -> Option<Resident> {
         let resident = self.residents.remove(&job)?;
+        self.away.remove(&job);
         self.take_out(machine, job, &resident);
         Some(resident)
     }
@@ -289,6 +296,7 @@ impl Matrix {
     /// The job leaves its columns to others until [`Self::come_back`].
     pub(crate) fn leave(&mut self, machine: &Machine, job: JobId) {
         let Some(resident) = self.residents.get(&job).cloned() else { return };
+        self.away.insert(job);
         self.take_out(machine, job, &resident);
     }
 
@@ -314,6 +322,7 @@ impl Matrix {
         self.stale = true;
         self.rows_changed();
         let Some(resident) = self.residents.get_mut(&job) else { return };
+        self.away.remove(&job);
         match &mut self.layout {
             _ if resident.exclusive || !resident.gang || resident.within.is_some() => {}
             Layout::RoundRobin(rows) => rows.put_back(machine, job, resident),

@@ -366,6 +366,23 @@ fn admission_found_exclusive_job_has_its_turns() {
             cluster.end(JobId(50));
             assert!(!cluster.waits(later), "{policy}");
         }
+        // The one that came is suspended meanwhile: when it is resumed it stands in one row.
+        let mut cluster = Cluster::new(policy, 1);
+        let new = cluster.submit(&of(2, Demand { exclusive: true, ..on(0) }));
+        cluster.scheduler.suspend(0, new);
+        let alone = found(of(1, Demand { exclusive: true, ..both.clone() }));
+        cluster.scheduler.submit_running(0, JobId(50), &alone).unwrap();
+        cluster.scheduler.handle_node(0, NodeId(1), 2, GIB);
+        cluster.begin_placed();
+        cluster.scheduler.resume(0, new);
+        cluster.scheduler.next_row(0);
+        let rows = &cluster.scheduler.plan().rows;
+        let count = |job| rows.iter().filter(|row| row.contains(&job)).count();
+        assert_eq!((count(new), count(JobId(50))), (1, 1), "{policy}: {rows:?}");
+        // Of two exclusive ones that share a node the other one still keeps it when the first has ended.
+        cluster.end(JobId(50));
+        let later = cluster.submit(&of(3, on(0)));
+        assert!(cluster.waits(later), "{policy}");
         // Before one of its nodes is back the other one is kept for it.
         let mut cluster = Cluster::new(policy, 1);
         let alone = found(Demand { exclusive: true, ..both.clone() });

@@ -94,7 +94,10 @@ impl Scheduler {
         let demand = &self.jobs[&job].demand;
         let is_before = |other: JobId| self.queue.iter().take(at).any(|waiting| waiting.job == other);
         let end_ns = self.end_if_begun_ns(demand);
-        let mut claims = self.claims.iter().filter(|claim| !claim.runs && claim.holds_up(demand, end_ns));
+        // Of the nodes that it keeps the job could have some.
+        let concerns = |claim: &&Claim| claim.nodes.iter().any(|node| self.machine.could_come(*node, demand));
+        let mut claims =
+            self.claims.iter().filter(|claim| !claim.runs && claim.holds_up(demand, end_ns)).filter(concerns);
         let behind = claims.find(|claim| is_before(claim.job)).map(|claim| Wait::QueuedBehind(claim.job));
         self.machine.why_not(demand).or(behind).or(Some(Wait::Room))
     }
